@@ -106,7 +106,11 @@ pub fn regular_text(path: &Path, ceiling: Ceiling) -> io::Result<String> {
 /// # Errors
 /// As [`text`].
 pub fn bytes(path: &Path, ceiling: Ceiling) -> io::Result<Vec<u8>> {
-    let file = open(path)?;
+    bytes_of(open(path)?, ceiling)
+}
+
+/// Reads an open file as [`bytes`] does.
+pub(crate) fn bytes_of(file: File, ceiling: Ceiling) -> io::Result<Vec<u8>> {
     let Ceiling { kind, mib } = ceiling;
     let length = file.metadata()?.len();
     if length > ceiling.bytes() {

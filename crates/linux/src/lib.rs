@@ -39,6 +39,7 @@ pub mod ioctl;
 pub mod loop_device;
 pub mod output;
 pub mod patience;
+pub mod own_files;
 pub mod process;
 pub mod ring;
 pub mod run_directory;

@@ -13,7 +13,6 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use block::Nanos;
@@ -94,7 +93,10 @@ impl FioHost {
         if let Ok(path) = std::path::absolute(&target.path) {
             target.path = path.display().to_string();
         }
-        let directory = WorkDirectory::make().map_err(|error| failed("the folder of fio's job files", error))?;
+        let directory = tempfile::Builder::new()
+            .prefix("hoistway-fio.")
+            .tempdir()
+            .map_err(|error| failed("the folder of fio's job files", error))?;
         let mut fios: Vec<Option<Fio>> = Vec::new();
         for (index, group) in experiment.groups.iter().enumerate() {
             if group.jobs.is_empty() {
@@ -105,8 +107,12 @@ impl FioHost {
                 Some(text) => workload::fio::on_target(text, &target.path).map_err(refused_file)?,
                 None => job_file(experiment, index, &target)?,
             };
-            let fio =
-                Fio::start(&self.program, &directory, (index, &text), cgroups.get(index).and_then(Option::as_deref));
+            let fio = Fio::start(
+                &self.program,
+                directory.path(),
+                (index, &text),
+                cgroups.get(index).and_then(Option::as_deref),
+            );
             fios.push(Some(fio.map_err(|error| failed("fio", error))?));
         }
         progress.started(experiment);
@@ -337,11 +343,11 @@ struct Fio {
 impl Fio {
     fn start(
         program: &Path,
-        directory: &WorkDirectory,
+        directory: &Path,
         (index, text): (usize, &str),
         cgroup: Option<&Path>,
     ) -> io::Result<Self> {
-        let path = |ending: &str| directory.0.join(format!("group{index}.{ending}"));
+        let path = |ending: &str| directory.join(format!("group{index}.{ending}"));
         fs::write(path("fio"), text)?;
         let mut command = match cgroup {
             None => Command::new(program),
@@ -352,7 +358,7 @@ impl Fio {
             }
         };
         command.arg("--output-format=json+").arg(format!("--output={}", path("json").display())).arg(path("fio"));
-        command.current_dir(&directory.0).stdin(Stdio::null());
+        command.current_dir(directory).stdin(Stdio::null());
         let errors = File::create(path("err"))?;
         command.stdout(errors.try_clone()?).stderr(errors);
         Ok(Self { child: command.spawn()?, output: path("json"), errors: path("err"), status: None })
@@ -393,25 +399,6 @@ impl Drop for Fio {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// A directory for job files and outputs; removed on drop.
-struct WorkDirectory(PathBuf);
-
-impl WorkDirectory {
-    fn make() -> io::Result<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("hoistway-fio.{}.{number}", std::process::id()));
-        fs::create_dir(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for WorkDirectory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -4,10 +4,10 @@
 //! A note keeps nothing alive. If both processes of a note have ended it is stale: the device is
 //! gone, or vanishes when its last user closes it, and [`list`] removes the rest.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use linux::own_files;
 use linux::process::Process;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,10 +57,7 @@ impl Rig {
     pub(crate) fn write(&self) -> io::Result<()> {
         let directory = directory();
         linux::run_directory::make(&directory)?;
-        let path = path(self.number);
-        let unfinished = path.with_extension("new");
-        fs::write(&unfinished, serde_json::to_vec_pretty(self)?)?;
-        fs::rename(&unfinished, &path)
+        own_files::replace(&path(self.number), &serde_json::to_vec_pretty(self)?)
     }
 }
 
@@ -75,13 +72,14 @@ fn path(number: u32) -> PathBuf {
 /// Removes a device's note.
 pub(crate) fn remove(number: u32) {
     // The other process may have removed it first.
-    let _ = fs::remove_file(path(number));
+    let _ = own_files::remove(&path(number));
 }
 
 /// All devices, by number. Devices that are no longer served are removed.
 pub fn list() -> Vec<Rig> {
-    let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
-    let mut rigs: Vec<Rig> = entries.filter_map(|entry| read(&entry.path())).collect();
+    // By a note that another user may have written no process is ended and no device removed.
+    let paths = linux::run_directory::list("devices", "json").unwrap_or_default();
+    let mut rigs: Vec<Rig> = paths.iter().filter_map(|path| read(path)).collect();
     rigs.retain(|rig| {
         // A killed holder ends only when it has closed the device, which removal requires.
         let is_served = rig.server.is_running() || rig.holder.is_running();
@@ -102,8 +100,5 @@ pub fn find(name: &str) -> Option<Rig> {
 }
 
 fn read(path: &Path) -> Option<Rig> {
-    if path.extension()? != "json" {
-        return None;
-    }
-    serde_json::from_slice(&linux::input::bytes(path, linux::input::Ceiling::OWN).ok()?).ok()
+    serde_json::from_slice(&own_files::read(path).ok()?).ok()
 }

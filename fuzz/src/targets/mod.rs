@@ -8,6 +8,7 @@ mod fio_job_file;
 mod io_cost;
 mod io_cost_lines;
 mod io_latency;
+mod journal;
 mod limit_lines;
 mod limiter;
 mod nbd_handshake;
@@ -42,6 +43,7 @@ const OTHERS: &[Target] = &[
     nbd_transmission::TARGET,
     virtio_chain::TARGET,
     control_request::TARGET,
+    journal::TARGET,
     serve_configuration::TARGET,
     serve_flags::TARGET,
     fio_job_file::TARGET,

@@ -1,10 +1,10 @@
 //! Notes of the devices that servers have made, so that a later server goes on with them: one file
 //! per device in the run directory.
 
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use linux::own_files;
 use serde::{Deserialize, Serialize};
 
 /// A note of one device.
@@ -28,8 +28,9 @@ impl Note {
     /// All notes of this boot, by number.
     pub fn all() -> Vec<Self> {
         let boot = linux::run_directory::boot_id();
-        let files = fs::read_dir(directory()).into_iter().flatten().flatten();
-        let notes = files.filter_map(|file| serde_json::from_str::<Self>(&fs::read_to_string(file.path()).ok()?).ok());
+        // Notes that another user may have written are as good as none: their devices are not taken over.
+        let files = linux::run_directory::list("ublk", "json").unwrap_or_default();
+        let notes = files.iter().filter_map(|file| serde_json::from_slice::<Self>(&own_files::read(file).ok()?).ok());
         let mut notes: Vec<Self> = notes.filter(|note| note.boot == boot).collect();
         notes.sort_by_key(|note| note.number);
         notes
@@ -42,10 +43,7 @@ impl Note {
 
     pub fn write(&self) -> io::Result<()> {
         linux::run_directory::make(&directory())?;
-        // Renaming replaces a note in one step, so that no reader sees half of one.
-        let unfinished = directory().join(format!(".{}", self.number));
-        fs::write(&unfinished, serde_json::to_string(self)?)?;
-        fs::rename(unfinished, path(self.number))
+        own_files::replace(&path(self.number), &serde_json::to_vec(self)?)
     }
 
     pub fn remove(&self) {
@@ -54,7 +52,7 @@ impl Note {
 
     pub fn remove_of(number: u32) {
         // A note that is gone already needs no removal, and one that stays names no device any more.
-        let _ = fs::remove_file(path(number));
+        let _ = own_files::remove(&path(number));
     }
 }
 

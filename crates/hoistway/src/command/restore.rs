@@ -1,9 +1,8 @@
 //! `hoistway restore`: restores settings that a run left behind because neither it nor its watcher
 //! could.
 
-use std::fs;
-
 use experiment::Exit;
+use linux::own_files;
 use linux::setting::{self, Stale};
 
 use crate::command::arguments::RestoreArguments;
@@ -14,17 +13,25 @@ pub fn run(arguments: &RestoreArguments, reporter: Reporter) -> Outcome {
     setting::forget_earlier_boots();
     // Listing the devices of `device create` removes those whose processes are gone.
     rig::list();
-    let stale = setting::stale();
+    let (stale, exit) = found(reporter);
     if stale.is_empty() {
         print("nothing to restore\n")?;
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     if arguments.list {
         let texts: Vec<String> = stale.iter().map(text).collect();
         print(&texts.concat())?;
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
-    put_back(stale, reporter, print)
+    Ok(exit.worse(put_back(stale, reporter, print)?))
+}
+
+/// The journals to restore. What is there and is not obeyed is said, because it may be a journal all the same.
+fn found(reporter: Reporter) -> (Vec<Stale>, Exit) {
+    let (stale, refused) = setting::stale();
+    let exit = if refused.is_empty() { Exit::Done } else { Exit::NotRestored };
+    refused.into_iter().for_each(|what| reporter.warn(what, "another user may have written it"));
+    (stale, exit)
 }
 
 /// `--auto-restore`: restores before anything else is done, with a report on stderr. If it fails,
@@ -32,10 +39,12 @@ pub fn run(arguments: &RestoreArguments, reporter: Reporter) -> Outcome {
 pub fn first(reporter: Reporter) -> Outcome {
     setting::forget_earlier_boots();
     rig::list();
-    put_back(setting::stale(), reporter, |line| {
+    let (stale, exit) = found(reporter);
+    let restored = put_back(stale, reporter, |line| {
         reporter.note(line.trim_end());
         Ok(())
-    })
+    })?;
+    Ok(exit.worse(restored))
 }
 
 fn put_back(stale: Vec<Stale>, reporter: Reporter, report: impl Fn(&str) -> Result<(), Error>) -> Outcome {
@@ -46,9 +55,7 @@ fn put_back(stale: Vec<Stale>, reporter: Reporter, report: impl Fn(&str) -> Resu
         restored.foreign.iter().for_each(|what| reporter.warn(what, "it is not restored"));
         restored.failed.iter().for_each(|what| reporter.warn(format!("not restored: {what}"), ""));
         if restored.is_complete() {
-            fs::remove_file(&path).map_err(|error| Error::file(&path, "remove", &error))?;
-            // The file that was being written when the process was killed; mostly there is none.
-            let _ = fs::remove_file(path.with_extension("new"));
+            own_files::remove(&path).map_err(|error| Error::file(&path, "remove", &error))?;
             report(&format!("restored {} settings that process {pid} left changed\n", restored.files))?;
         } else {
             exit = Exit::NotRestored;
@@ -73,7 +80,7 @@ fn text(stale: &Stale) -> String {
 
 /// Warns that there is something to restore.
 pub fn warn(reporter: Reporter) {
-    for Stale { content, .. } in setting::stale() {
+    for Stale { content, .. } in setting::stale().0 {
         let what = format!("process {} was killed and left settings of devices changed", content.process.pid);
         reporter.warn(what, "hoistway restore restores them; hoistway restore --list shows them");
     }

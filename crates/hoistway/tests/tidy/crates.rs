@@ -52,7 +52,19 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("web", &["hoistway"]),
     (
         "fuzz",
-        &["block", "elevator", "queue", "device", "workload", "experiment", "engine", "export", "report", "testbed"],
+        &[
+            "block",
+            "elevator",
+            "queue",
+            "device",
+            "workload",
+            "experiment",
+            "engine",
+            "export",
+            "linux",
+            "report",
+            "testbed",
+        ],
     ),
 ];
 

@@ -5,11 +5,12 @@
 //! writing replaces one line and keeps the others. A line is never removed, and its parameters
 //! outlive being disabled (Linux 6.1 block/blk-iocost.c).
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+use super::file;
 
 /// The device of a line, and the text that stands for a missing line.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -26,7 +27,7 @@ impl DeviceLine {
     /// # Errors
     /// Any error from the system.
     pub fn read(&self, path: &Path) -> io::Result<String> {
-        let text = fs::read_to_string(path)?;
+        let text = file::read(path)?;
         let line = text.lines().find_map(|line| line.strip_prefix(&self.device)?.strip_prefix(' '));
         Ok(line.map_or_else(String::new, |line| line.trim().to_owned()))
     }
@@ -37,7 +38,7 @@ impl DeviceLine {
     /// Any error from the system.
     pub fn write(&self, path: &Path, line: &str) -> io::Result<()> {
         let words = if line.is_empty() { self.absent.clone() } else { as_set(line) };
-        fs::write(path, format!("{} {words}\n", self.device))
+        file::write(path, &format!("{} {words}\n", self.device))
     }
 
     /// Whether a line has the same effect as an old one. A line that did not exist before cannot be
@@ -61,6 +62,8 @@ fn as_set(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn qos() -> DeviceLine {
@@ -86,6 +89,7 @@ mod tests {
             ("enable=1 ctrl=user rpct=95.00 min=50.00", "8:1 enable=1 ctrl=user rpct=95.00 min=50.00\n"),
             ("", "8:1 enable=0 ctrl=auto\n"),
         ] {
+            fs::write(&path, "").unwrap();
             qos().write(&path, line).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), written);
         }

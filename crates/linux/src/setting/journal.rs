@@ -1,16 +1,17 @@
 //! The journal of changed settings: a file that is replaced as a whole and made durable before
 //! every change that it describes.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::device_line::DeviceLine;
+use super::file;
 use super::restore::{Restored, restore};
 use crate::process::Process;
-use crate::{input, run_directory};
+use crate::{own_files, run_directory};
 
 /// One file that was or will be changed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -44,7 +45,7 @@ impl Entry {
     pub(super) fn write(&self, text: &str) -> io::Result<()> {
         match &self.line {
             Some(line) => line.write(&self.path, text),
-            None => fs::write(&self.path, text),
+            None => file::write(&self.path, text),
         }
     }
 
@@ -53,6 +54,9 @@ impl Entry {
         self.line.as_ref().map_or(now == self.old, |line| line.is_restored(now, &self.old))
     }
 }
+
+/// The version of the journal's format.
+const VERSION: u32 = 1;
 
 /// Everything to be undone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -77,22 +81,28 @@ pub struct Content {
 }
 
 impl Content {
+    /// Reads a journal whose directory has been checked.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
-        if path.extension().is_none_or(|extension| extension != "json") {
-            return Err(io::ErrorKind::InvalidInput.into());
+        Self::parse(&own_files::read(path)?)
+    }
+
+    /// The content of a journal's file.
+    ///
+    /// # Errors
+    /// It is no journal of this version.
+    pub fn parse(text: &[u8]) -> io::Result<Self> {
+        let content: Self = serde_json::from_slice(text)?;
+        if content.version != VERSION {
+            let what = format!("version {} of the journal is not known: it needs another hoistway", content.version);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        Ok(serde_json::from_slice(&input::bytes(path, input::Ceiling::OWN)?)?)
+        Ok(content)
     }
 
     /// Whether there is anything to undo.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.cgroups.is_empty() && self.subtree_controls.is_empty()
     }
-}
-
-/// The directory of this boot's journals.
-pub(super) fn directory() -> PathBuf {
-    run_directory::path().join(run_directory::boot_id())
 }
 
 /// The open journal of this process.
@@ -111,10 +121,10 @@ impl Journal {
     /// Any error from the system.
     pub fn begin(name: &str) -> io::Result<Self> {
         let process = Process::this()?;
-        let directory = directory();
+        let directory = run_directory::path().join(run_directory::boot_id());
         run_directory::make(&directory)?;
         let content = Content {
-            version: 1,
+            version: VERSION,
             process,
             watcher: None,
             cmdline: std::env::args().collect(),
@@ -269,11 +279,7 @@ impl Journal {
     }
 
     fn save(&self) -> io::Result<()> {
-        let unfinished = self.path.with_extension("new");
-        let mut file = File::create(&unfinished)?;
-        file.write_all(&serde_json::to_vec_pretty(&self.content)?)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, &self.path)
+        own_files::replace(&self.path, &serde_json::to_vec_pretty(&self.content)?)
     }
 }
 
@@ -294,7 +300,7 @@ impl Drop for Journal {
 /// The value of a setting: the file's text, or the word in brackets where the file lists the
 /// choices.
 pub(super) fn value(path: &Path) -> io::Result<String> {
-    let text = fs::read_to_string(path)?;
+    let text = file::read(path)?;
     let chosen = text.split_ascii_whitespace().find(|word| word.starts_with('[') && word.ends_with(']'));
     Ok(chosen.map_or(text.trim(), |word| word.trim_matches(['[', ']'])).to_owned())
 }

@@ -11,6 +11,7 @@
 //! program meanwhile is kept.
 
 mod device_line;
+mod file;
 mod journal;
 mod restore;
 mod watch;
@@ -21,8 +22,10 @@ pub use restore::{Restored, restore};
 pub use watch::{Watcher, watch};
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 
+use crate::own_files;
 use crate::process::Process;
 use crate::run_directory;
 
@@ -35,25 +38,36 @@ pub struct Stale {
     pub content: Content,
 }
 
-/// The journals of this boot whose processes have ended.
-pub fn stale() -> Vec<Stale> {
-    let entries = fs::read_dir(journal::directory()).into_iter().flatten().flatten();
-    let mut found: Vec<Stale> = entries
-        .filter_map(|entry| {
-            let path = entry.path();
-            let content = Content::read(&path).ok()?;
-            let is_stale = !content.process.is_alive() && !content.watcher.is_some_and(Process::is_alive);
-            is_stale.then_some(Stale { path, content })
-        })
-        .collect();
+/// The journals of this boot whose processes have ended, and what looks like one and is not obeyed, with the reason.
+pub fn stale() -> (Vec<Stale>, Vec<String>) {
+    let (mut found, mut refused) = (Vec::new(), Vec::new());
+    for base in run_directory::all() {
+        let paths = run_directory::list_in(&base, &run_directory::boot_id(), "json");
+        let paths = paths.unwrap_or_else(|error| {
+            refused.push(error.to_string());
+            Vec::new()
+        });
+        for path in paths {
+            match Content::read(&path) {
+                Ok(content) => {
+                    let is_stale = !content.process.is_alive() && !content.watcher.is_some_and(Process::is_alive);
+                    found.extend(is_stale.then_some(Stale { path, content }));
+                }
+                // Its process has ended meanwhile, and restored everything.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => refused.push(format!("{} is not obeyed: {error}", path.display())),
+            }
+        }
+    }
     found.sort_by(|a, b| a.path.cmp(&b.path));
-    found
+    (found, refused)
 }
 
 /// Removes the journals of earlier boots, whose settings no longer exist.
 pub fn forget_earlier_boots() {
     let boot = run_directory::boot_id();
-    let entries = fs::read_dir(run_directory::path()).into_iter().flatten().flatten();
+    let own = run_directory::all().into_iter().filter(|base| own_files::check_directory(base).is_ok());
+    let entries = own.flat_map(|base| fs::read_dir(base).into_iter().flatten().flatten());
     for entry in entries {
         let name = entry.file_name();
         // Boot identities look like 8-4-4-4-12; other directories here have names.

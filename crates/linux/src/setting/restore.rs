@@ -2,11 +2,11 @@
 //! is harmless.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::file::{self, Group};
 use super::journal::{Content, Entry, value};
 use crate::process::Process;
 
@@ -38,7 +38,7 @@ pub fn restore(content: &Content) -> Restored {
     let mut restored = Restored::default();
     remove_cgroups(&content.cgroups, &mut restored);
     for path in content.subtree_controls.iter().rev() {
-        match fs::write(path, "-io") {
+        match file::write(path, "-io") {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 restored.failed.push(format!("{}: {error}", path.display()));
             }
@@ -110,9 +110,14 @@ impl<'a> CurrentSetting<'a> {
 fn restore_setting(setting: &CurrentSetting<'_>, restored: &mut Restored) {
     let entry = setting.entry;
     let place = entry.path.display();
-    let Ok(now) = entry.value() else {
+    let now = match entry.value() {
+        Ok(now) => now,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            restored.failed.push(format!("{place}: {error} (it was {})", entry.old));
+            return;
+        }
         // The device is gone, and its settings with it.
-        return;
+        Err(_) => return,
     };
     if let Some(foreign) = setting.foreign() {
         let new = entry.new.as_deref().unwrap_or("");
@@ -139,33 +144,35 @@ fn restore_setting(setting: &CurrentSetting<'_>, restored: &mut Restored) {
 /// Ends the processes in the groups and removes the groups, children first.
 fn remove_cgroups(cgroups: &[PathBuf], restored: &mut Restored) {
     let own = Process::this().map_or(0, |process| process.pid);
-    for group in cgroups.iter().rev() {
-        let mut outcome = Ok(());
-        for attempt in 0..REMOVAL_TRIES {
-            outcome = fs::remove_dir(group);
-            match &outcome {
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
-                _ => break,
-            }
-            // Our processes were asked to end before; those that remain after a moment are killed.
-            if attempt >= 2 {
-                end_members(group, own);
-            }
-            std::thread::sleep(REMOVAL_STEP);
-        }
-        match outcome {
+    for path in cgroups.iter().rev() {
+        match Group::at(path).and_then(|group| remove_cgroup(&group, own)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                restored.failed.push(format!("{}: {error}", group.display()));
+                restored.failed.push(format!("{}: {error}", path.display()));
             }
             _ => {}
         }
     }
 }
 
-fn end_members(group: &Path, own: i32) {
-    let members = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    let members = members.lines().filter_map(|line| line.trim().parse::<i32>().ok());
-    for member in members.filter(|pid| *pid != own) {
+fn remove_cgroup(group: &Group<'_>, own: i32) -> io::Result<()> {
+    let mut outcome = Ok(());
+    for attempt in 0..REMOVAL_TRIES {
+        outcome = group.remove();
+        match &outcome {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+            _ => break,
+        }
+        // Our processes were asked to end before; those that remain after a moment are killed.
+        if attempt >= 2 {
+            end_members(group, own);
+        }
+        std::thread::sleep(REMOVAL_STEP);
+    }
+    outcome
+}
+
+fn end_members(group: &Group<'_>, own: i32) {
+    for member in group.members().into_iter().filter(|pid| *pid != own) {
         if let Ok(process) = Process::of(member) {
             process.kill();
         }
@@ -174,6 +181,8 @@ fn end_members(group: &Path, own: i32) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::setting::DeviceLine;
 

@@ -1,13 +1,13 @@
 //! The watcher: a process that waits, and restores the settings when its parent has ended without
 //! doing so.
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::journal::Content;
 use super::restore::{Restored, restore};
+use crate::own_files;
 use crate::process::Process;
 
 /// The byte that the parent sends when there is nothing left to do.
@@ -60,8 +60,6 @@ pub fn watch(journal: &Path) -> io::Result<Restored> {
     if said.contains(&DONE_MESSAGE) {
         return Ok(Restored::default());
     }
-    // The parent may have been killed while writing this file; the journal itself is whole.
-    let _ = fs::remove_file(journal.with_extension("new"));
     let content = match Content::read(journal) {
         Ok(content) => content,
         // The parent had restored and removed the journal already.
@@ -70,7 +68,8 @@ pub fn watch(journal: &Path) -> io::Result<Restored> {
     };
     let restored = restore(&content);
     if restored.is_complete() {
-        fs::remove_file(journal)?;
+        // With what the parent wrote when it was killed.
+        own_files::remove(journal)?;
     }
     Ok(restored)
 }

@@ -7,13 +7,13 @@
 
 use linux::input::Ceiling;
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use block::random::fnv1a64;
 use experiment::Exit;
 use linux::cgroup::Hierarchy;
+use linux::own_files;
 use linux::setting::{Content, Journal};
 use native::io_cost;
 use rustix::fs::FlockOperation;
@@ -46,9 +46,11 @@ struct Record {
     files: Vec<Installed>,
 }
 
-/// Not in `/var/lib/hoistway`: that belongs to the user of the service, whose records root must not obey.
+/// The directory of root's state below `/var/lib`. `/var/lib/hoistway` will not do: that belongs to the user of the service, whose records root must not obey.
+const STATE: &str = "hoistway-root";
+
 fn directory(root: &Path) -> PathBuf {
-    root.join("var/lib/hoistway-root/applied")
+    root.join("var/lib").join(STATE).join("applied")
 }
 
 /// Applies all settings, in order. `id` names the record.
@@ -179,7 +181,7 @@ pub fn install(id: &str, device: &str, place: &str, text: &str, root: &Path) -> 
     record.files.retain(|file| file.path != path);
     record.files.push(Installed { path: path.clone(), checksum: fnv1a64(text.as_bytes()) });
     save(&record, root, id)?;
-    replace(&path, text)?;
+    own_files::replace_public(&path, text.as_bytes()).map_err(|error| Error::file(&path, "write", &error))?;
     Ok(path)
 }
 
@@ -219,10 +221,10 @@ pub fn reload_udev(device: &str, root: &Path, reporter: Reporter) {
 
 /// `--undo`: of one device, or of all.
 pub fn undo(only: Option<&str>, root: &Path, reporter: Reporter) -> Outcome {
-    let entries = fs::read_dir(directory(root)).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
-    paths.sort();
+    let directory = directory(root);
+    let above = directory.parent().filter(|above| above.exists());
+    let listed = above.map_or(Ok(()), own_files::check_directory).and_then(|()| own_files::list(&directory, "json"));
+    let paths = listed.map_err(|error| Error::file(&directory, "read", &error))?;
     let (mut found, mut exit) = (false, Exit::Done);
     for path in paths {
         let record = read(&path)?;
@@ -274,7 +276,7 @@ fn undo_one(path: &Path, mut record: Record, root: &Path, reporter: Reporter) ->
         print(&format!("{}: restored ({files} settings)\n", record.device))?;
         return Ok(Exit::Done);
     }
-    replace(path, &serde_json::to_string_pretty(&record).unwrap_or_default())?;
+    replace_record(path, &record)?;
     Ok(Exit::NotRestored)
 }
 
@@ -283,27 +285,23 @@ fn path_of(root: &Path, id: &str) -> PathBuf {
 }
 
 fn read(path: &Path) -> Result<Record, Error> {
-    let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::file(path, "read", &error))?;
-    serde_json::from_str(&text).map_err(|error| Error::failed(format!("{}: {error}", path.display()), ""))
+    let failed = |error: std::io::Error| Error::file(path, "read", &error);
+    let text = own_files::read(path).map_err(failed)?;
+    serde_json::from_slice(&text).map_err(|error| Error::failed(format!("{}: {error}", path.display()), ""))
 }
 
 fn save(record: &Record, root: &Path, id: &str) -> Result<(), Error> {
     let directory = directory(root);
-    fs::create_dir_all(&directory).map_err(|error| Error::file(&directory, "create", &error))?;
-    // Plain data with string keys: serialising it as JSON cannot fail.
-    replace(&path_of(root, id), &serde_json::to_string_pretty(record).unwrap_or_default())
+    let base = root.join("var/lib");
+    let made = fs::create_dir_all(&base).and_then(|()| own_files::make_directory(&base.join(STATE), &directory));
+    made.map_err(|error| Error::file(&directory, "create", &error))?;
+    replace_record(&path_of(root, id), record)
 }
 
-/// Writes a whole file atomically and durably.
-fn replace(path: &Path, text: &str) -> Result<(), Error> {
-    let unfinished = path.with_extension("hoistway-new");
-    let write = || {
-        let mut file = File::create(&unfinished)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&unfinished, path)
-    };
-    write().map_err(|error| Error::file(path, "write", &error))
+fn replace_record(path: &Path, record: &Record) -> Result<(), Error> {
+    // Plain data with string keys: serialising it as JSON cannot fail.
+    let text = serde_json::to_vec_pretty(record).unwrap_or_default();
+    own_files::replace(path, &text).map_err(|error| Error::file(path, "write", &error))
 }
 
 /// Other files and profiles that set the scheduler of disks, each with whether it takes precedence.
