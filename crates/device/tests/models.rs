@@ -178,8 +178,8 @@ fn an_anchor_is_read_whole_or_refused_at_its_line() {
 
 #[test]
 fn a_file_is_named_like_a_model_and_changed_like_one() {
-    let directory = std::env::temp_dir().join(format!("hoistway-models-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
+    let place = tempfile::tempdir().expect("a directory");
+    let directory = place.path();
     let path = |name: &str| directory.join(name).display().to_string();
     std::fs::write(path("mine.toml"), "base = \"sata\"\nrpm = 5400\n").unwrap();
     std::fs::write(path("array.toml"), "base = \"raid5x12\"\ndisk.base = \"mine.toml\"\n").unwrap();

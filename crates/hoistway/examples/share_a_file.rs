@@ -34,10 +34,10 @@ fn read_until(stop: &AtomicBool, client: &Client, progress: &AtomicU64) {
 /// Those of the engine: the file cannot be opened, for example.
 pub fn main() -> Result<(), EngineError> {
     let given = std::env::args().nth(1).filter(|argument| argument.starts_with('/'));
+    let own = tempfile::NamedTempFile::new().expect("a temporary file");
     let path = given.unwrap_or_else(|| {
-        let path = std::env::temp_dir().join(format!("hoistway-share-{}.img", std::process::id()));
-        std::fs::write(&path, vec![1; usize::try_from(FILE_BYTES).expect("small")]).expect("a temporary file");
-        path.display().to_string()
+        std::fs::write(own.path(), vec![1; usize::try_from(FILE_BYTES).expect("small")]).expect("its content");
+        own.path().display().to_string()
     });
     // The model in front of the file makes every run one of a slow SSD, so that there is something
     // to share: a file in the page cache would be as fast as memory.

@@ -45,6 +45,8 @@ fn chromium(browser: &str, profile: &Path, arguments: &[String]) -> String {
 /// frames have none.
 fn framed(directory: &Path, page: &str, width: u32) -> PathBuf {
     let probed = directory.join(format!("probed-{width}.html"));
+    // The page forbids scripts; what it says about styles stays in force.
+    let page = page.replacen("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';", 1);
     fs::write(&probed, format!("{page}<script>{}</script>", include_str!("page_probe.js"))).unwrap();
     let frame = directory.join(format!("frame-{width}.html"));
     let text = format!(
@@ -123,6 +125,31 @@ fn case_13_a_browser_shows_the_page_whole_at_every_width_by_day_and_by_night() {
     screenshot(browser, directory, "day", 1200, &[]);
     screenshot(browser, directory, "night", 1200, NIGHT);
     screenshot(browser, directory, "phone", 390, &[]);
+}
+
+/// The page's own policy, in a browser: a script that got into the page would not run.
+#[test]
+fn a_script_in_the_page_does_not_run() {
+    let Some(browser) = browser() else {
+        eprintln!("skipped: there is no browser (apt-get install chromium)");
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "test model:sata --quiet --no-store --runtime 1s -w dsr --format html=page.html";
+    let said = hoistway(directory.path(), &arguments.split_whitespace().collect::<Vec<_>>());
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let page = fs::read_to_string(directory.path().join("page.html")).unwrap();
+    let script =
+        "<script>document.body.dataset.ran = 'yes'</script><img src=x onerror=\"document.body.dataset.ran = 'yes'\">";
+    let run = |page: String| {
+        let path = directory.path().join("script.html");
+        fs::write(&path, page.replacen("</main>", &format!("{script}</main>"), 1)).unwrap();
+        let url = format!("file://{}", path.display());
+        chromium(browser, &directory.path().join("profile"), &["--dump-dom".to_owned(), url])
+            .contains("data-ran=\"yes\"")
+    };
+    assert!(!run(page.clone()), "the script ran");
+    assert!(run(page.replacen("http-equiv", "data-off", 1)), "without the policy it does, so this test sees it");
 }
 
 /// Every reason that a policy may give has its line on the page.

@@ -114,8 +114,8 @@ fn t20_counts_equal_those_of_fio() {
         eprintln!("skipped: fio is not installed (Debian package fio)");
         return;
     }
-    let directory = std::env::temp_dir().join(format!("hoistway-fio-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("the temporary directory is writable");
+    let place = tempfile::tempdir().expect("a directory");
+    let directory = place.path();
     let mut differences = Vec::new();
     for (name, text, has_chance) in FILES {
         let text = format!("[global]\nioengine=null\n{text}");
@@ -187,8 +187,8 @@ fn t20_files_and_zones_go_in_the_order_of_fio() {
         eprintln!("skipped: fio is not installed (Debian package fio)");
         return;
     }
-    let directory = std::env::temp_dir().join(format!("hoistway-fio-order-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("the temporary directory is writable");
+    let place = tempfile::tempdir().expect("a directory");
+    let directory = place.path();
     for (name, text) in ORDERS {
         let text = format!("[j]\nioengine=null\n{text}");
         let theirs = order_of_fio(&directory, name, &text);

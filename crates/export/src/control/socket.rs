@@ -9,17 +9,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::SocketFlags;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::{Value, json};
 
 use super::request::{MAXIMUM_LINE_BYTES, Refusal, Request, parse};
 use crate::server::socket::Listening;
 
 /// Longest answer of a server: the status with the largest number of groups.
-const MAXIMUM_ANSWER_BYTES: u64 = 256 << 20;
+const MAXIMUM_ANSWER_BYTES: usize = 256 << 20;
+/// How long an operator waits for an answer: longer than any request takes while the server's devices answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often connecting is tried again while too many other clients wait.
+const CONNECT_INTERVAL: Duration = Duration::from_millis(50);
 /// Operators at once; a further one is refused with a message.
 const MAXIMUM_OPERATORS: usize = 16;
 /// How long an operator may be idle.
@@ -104,24 +109,120 @@ fn answer(stream: &mut UnixStream, value: &Value) -> io::Result<()> {
 }
 
 /// The operator's side: sends one request and waits for its answer.
+///
+/// # Errors
+/// `TimedOut` if there is no whole answer within 30 s; any error of the socket; an answer that is no JSON or too long.
 pub fn ask(path: &Path, request: &Value) -> io::Result<Value> {
-    let mut stream = UnixStream::connect(path)?;
-    answer(&mut stream, request)?;
+    ask_within(path, request, ANSWER_TIMEOUT, MAXIMUM_ANSWER_BYTES)
+}
+
+fn ask_within(path: &Path, request: &Value, timeout: Duration, maximum_bytes: usize) -> io::Result<Value> {
+    let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+    let end = Instant::now() + timeout;
+    let late = |error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            io::Error::new(io::ErrorKind::TimedOut, format!("the server did not answer within {timeout:?}"))
+        }
+        _ => error,
+    };
+    let mut stream = connect(path, end).map_err(late)?;
+    stream.set_write_timeout(Some(left(end).map_err(late)?))?;
+    answer(&mut stream, request).map_err(late)?;
     let mut line = Vec::new();
-    BufReader::new(stream).take(MAXIMUM_ANSWER_BYTES).read_until(b'\n', &mut line)?;
-    if line.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection without an answer"));
+    let mut chunk = vec![0; 64 << 10];
+    while line.last() != Some(&b'\n') {
+        // One deadline for the whole answer: a server that sends a byte a second is as good as silent.
+        stream.set_read_timeout(Some(left(end).map_err(late)?))?;
+        let read = match stream.read(&mut chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map_err(late)?,
+        };
+        if read == 0 && line.is_empty() {
+            let what = "the server closed the connection without an answer";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
+        }
+        if read == 0 || line.len() + read > maximum_bytes {
+            return Err(invalid(format!("the answer ends early or is longer than {maximum_bytes} bytes")));
+        }
+        line.extend_from_slice(&chunk[..read]);
     }
-    if line.last() != Some(&b'\n') {
-        let what = format!("the answer ends early or is longer than {} MiB", MAXIMUM_ANSWER_BYTES >> 20);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    serde_json::from_slice(&line).map_err(|error| invalid(format!("the answer is not of a hoistway server: {error}")))
+}
+
+/// The time until `end`; `TimedOut` if there is none.
+fn left(end: Instant) -> io::Result<Duration> {
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// Connects until `end`. Where as many clients wait as the socket lets wait, connecting would block without a limit.
+fn connect(path: &Path, end: Instant) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    loop {
+        match rustix::net::connect(&socket, &address) {
+            Err(Errno::AGAIN | Errno::INTR) => thread::sleep(left(end)?.min(CONNECT_INTERVAL)),
+            connected => break connected?,
+        }
     }
-    serde_json::from_slice(&line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What an operator gets of a server that does this with its first connection. The operator waits a second.
+    fn asked(server: impl FnOnce(&std::os::unix::net::UnixListener) + Send + 'static) -> io::Result<Value> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let (ends, ended) = mpsc::channel::<Infallible>();
+        let server = thread::spawn(move || {
+            server(&listener);
+            // What is open stays open until the operator has given up.
+            let _ = ended.recv();
+        });
+        let answer = ask_within(&path, &json!({"command": "status"}), Duration::from_secs(1), 1 << 20);
+        drop(ends);
+        server.join().unwrap();
+        answer
+    }
+
+    #[test]
+    fn a_silent_a_slow_and_an_endless_server_end_with_an_error() {
+        let (never, wait) = (asked(|_| {}), Duration::from_millis(100));
+        let silent = asked(|listener| std::mem::forget(listener.accept().unwrap()));
+        let slow = asked(move |listener| {
+            let mut stream = listener.accept().unwrap().0;
+            while stream.write_all(b" ").is_ok() {
+                thread::sleep(wait);
+            }
+        });
+        let deaf = asked(|listener| {
+            // One client may wait, and then as many as there are.
+            rustix::net::listen(listener, 1).unwrap();
+            let path = listener.local_addr().unwrap().as_pathname().unwrap().to_owned();
+            while connect(&path, Instant::now() + Duration::from_millis(200)).map(std::mem::forget).is_ok() {}
+        });
+        for answer in [never, silent, slow, deaf] {
+            let error = answer.unwrap_err();
+            assert_eq!(
+                (error.kind(), error.to_string()),
+                (io::ErrorKind::TimedOut, "the server did not answer within 1s".into())
+            );
+        }
+        let endless = asked(|listener| {
+            let mut stream = listener.accept().unwrap().0;
+            while stream.write_all(&[b'['; 4096]).is_ok() {}
+        });
+        assert!(endless.unwrap_err().to_string().contains("longer than 1048576 bytes"));
+        let other = asked(|listener| listener.accept().unwrap().0.write_all(b"HTTP/1.1 400 Bad Request\r\n").unwrap());
+        assert!(other.unwrap_err().to_string().contains("not of a hoistway server"));
+    }
 
     #[test]
     fn an_answer_counts_as_sent_once_the_operator_has_it() {

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use experiment::{printable, printable_lines};
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
@@ -52,7 +53,7 @@ impl Record {
             _ => "debug",
         };
         match style {
-            Style::Human => format!("hoistway: {word}: {}\n", self.message),
+            Style::Human => format!("hoistway: {word}: {}\n", self.text()),
             Style::Json => {
                 let mut object = json!({
                     "time": now(),
@@ -64,7 +65,8 @@ impl Record {
                 if let Value::Object(object) = &mut object {
                     object.extend(self.fields.clone());
                 }
-                format!("{object}\n")
+                // What serde_json leaves as it is: DEL, C1 and characters for the direction of writing.
+                format!("{}\n", printable(&object.to_string()))
             }
             Style::Journald => {
                 // The priorities of syslog. Each line is an entry of the journal with its own.
@@ -74,12 +76,26 @@ impl Record {
                     Level::INFO => 6,
                     _ => 7,
                 };
-                self.message.lines().fold(String::new(), |mut text, line| {
+                self.text().lines().fold(String::new(), |mut text, line| {
                     let _ = writeln!(text, "<{priority}>{line}");
                     text
                 })
             }
         }
+    }
+}
+
+impl Record {
+    /// The message as it may be shown. Its further lines (a quotation, a remedy) are indented, so a line that is not
+    /// comes from a name in the message, which must not look like an event.
+    fn text(&self) -> String {
+        let mut parts = self.message.split('\n');
+        let mut text = printable_lines(parts.next().unwrap_or_default()).into_owned();
+        for part in parts {
+            text += if part.starts_with(' ') { "\n" } else { "\\u000a" };
+            text += &printable_lines(part);
+        }
+        text
     }
 }
 
@@ -149,6 +165,19 @@ mod tests {
     fn record(message: &str) -> Record {
         let fields = [("errno".to_owned(), json!(5))].into_iter().collect();
         Record { level: Level::ERROR, target: "backing", name: "backing_error", message: message.to_owned(), fields }
+    }
+
+    #[test]
+    fn a_name_in_a_message_neither_acts_on_a_terminal_nor_begins_a_line() {
+        let mut record = record("client x\u{1b}[2J\u{202e}\nhoistway: error: forged\n  help: real");
+        let shown = "client x\\u001b[2J\\u202e\\u000ahoistway: error: forged";
+        assert_eq!(record.line(Style::Human), format!("hoistway: error: {shown}\n  help: real\n"));
+        assert_eq!(record.line(Style::Journald), format!("<3>{shown}\n<3>  help: real\n"));
+        record.fields.insert("client".to_owned(), json!("x\u{9b}2J\u{7f}"));
+        let line = record.line(Style::Json);
+        assert!(!line.trim_end().contains(|it: char| it.is_control() || it == '\u{202e}'), "{line:?}");
+        let object: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((&object["client"], &object["message"]), (&json!("x\u{9b}2J\u{7f}"), &json!(record.message)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use block::Nanos;
 use clap::{Args, Subcommand};
+use experiment::printable_lines;
 use export::control::socket::ask;
 use linux::output::error_line;
 use serde_json::{Map, Value, json};
@@ -200,7 +201,8 @@ pub fn run(arguments: CtlArguments) -> u8 {
         Ok(answer) => answer,
         Err(error) => {
             let socket = arguments.control.display();
-            error_line(format_args!("hoistway: error: no answer from the control socket {socket}: {error}"));
+            let text = format!("hoistway: error: no answer from the control socket {socket}: {error}");
+            error_line(printable_lines(&text));
             error_line(format_args!("  help: {}", help(&error)));
             return 1;
         }
@@ -214,10 +216,8 @@ pub fn run(arguments: CtlArguments) -> u8 {
         let place = if field.is_empty() { String::new() } else { format!(" ({field})") };
         let error = error.as_str().unwrap_or("refused");
         // Errors of a configuration file are printed in the server's own form.
-        error_line(format_args!(
-            "hoistway: error: {}{place}",
-            error.strip_prefix("hoistway: error: ").unwrap_or(error)
-        ));
+        let text = format!("hoistway: error: {}{place}", error.strip_prefix("hoistway: error: ").unwrap_or(error));
+        error_line(printable_lines(&text));
     } else {
         let mut text = String::new();
         show(&answer["ok"], 0, &mut text);
@@ -252,6 +252,9 @@ fn help(error: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => "is the server running, with [control] or --control? name its socket by --control",
         io::ErrorKind::ConnectionRefused => "the server that made this socket is gone",
         io::ErrorKind::PermissionDenied => "the control socket is its owner's alone: use the server's user, or root",
+        io::ErrorKind::TimedOut => {
+            "is it a hoistway server? if it is, see what it waits for: its log, or a backing that does not answer"
+        }
         _ => "look at the server's own messages",
     }
 }

@@ -5,7 +5,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use experiment::Exit;
+use experiment::{Exit, printable_lines};
 
 use crate::command::arguments::{Color, General};
 pub use crate::error::{Error, Message, Severity};
@@ -114,19 +114,20 @@ impl Reporter {
             Severity::Note => "36",
         };
         let word = message.severity.word();
-        let word = if self.colored { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() };
-        let mut text = String::new();
-        // Writing to a string cannot fail, and a closed stderr cannot be reported.
-        let _ = message.write(&mut text, &word);
-        let text = experiment::diagnostic::shortened(&text);
+        let text = message.to_string();
+        let mut text = printable_lines(&experiment::diagnostic::shortened(&text)).into_owned();
+        if self.colored {
+            text = text.replacen(word, &format!("\x1b[{code}m{word}\x1b[0m"), 1);
+        }
+        // A closed stderr cannot be reported.
         let _ = writeln!(io::stderr(), "{text}");
     }
 
-    /// Prints a line unchanged.
+    /// Prints a line.
     pub fn line(self, line: &str) {
         if !self.quiet {
             // A closed stderr cannot be reported.
-            let _ = writeln!(io::stderr(), "{line}");
+            let _ = writeln!(io::stderr(), "{}", printable_lines(line));
         }
     }
 }
@@ -150,7 +151,8 @@ pub fn print(text: &str) -> Result<(), Error> {
 /// Writes a part of endless results to stdout; returns whether there is still a reader.
 pub fn print_to_reader(text: &str) -> Result<bool, Error> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    // Names in it may come from other programs and users: traces, control groups, a server.
+    match stdout.write_all(printable_lines(text).as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Error::failed(format!("cannot write to stdout: {error}"), "")),

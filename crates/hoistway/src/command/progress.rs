@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use block::Nanos;
 use experiment::job::{Amount, BlockSize};
-use experiment::{Experiment, LiveGroup, Measurement};
+use experiment::{Experiment, LiveGroup, Measurement, printable};
 
 use crate::command::arguments::test::ProgressName;
 
@@ -202,14 +202,14 @@ impl Display {
         self.drawn = Some(Instant::now());
         let width = terminal_size::terminal_size_of(io::stderr()).map_or(DEFAULT_WIDTH, |(width, _)| width.0.into());
         let text = format!("{}{}", self.latest, self.eta());
-        let shown: String = text.chars().take(width.saturating_sub(1)).collect();
+        let shown: String = printable(&text).chars().take(width.saturating_sub(1)).collect();
         let mut stderr = io::stderr();
         let _ = write!(stderr, "\r\x1b[K{shown}").and_then(|()| stderr.flush());
     }
 }
 
 fn line(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", printable(text));
 }
 
 /// `  412 MiB/s  shares 101:205:297:398 (due 100:200:300:400)  worst p99 4.1ms`.

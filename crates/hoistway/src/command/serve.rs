@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use experiment::Diagnostic;
+use experiment::{Diagnostic, printable_lines};
 use export::configuration::check::{check, warnings};
 use export::configuration::flags::{self, Flags};
 use export::configuration::problem::shown;
@@ -207,6 +207,6 @@ fn read_file(path: &Path) -> Result<Configuration, Vec<Problem>> {
 }
 
 fn refuse(problems: &[Problem]) -> u8 {
-    shown(problems).iter().for_each(error_line);
+    shown(problems).iter().for_each(|line| error_line(printable_lines(line)));
     USAGE
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::STYLE;
+use super::beginning;
 use super::svg::{Anchor, Svg, escaped, scheduler_class};
 use super::verdicts::table;
 
@@ -77,10 +77,7 @@ pub struct FrontMark {
 
 /// The page.
 pub fn html(content: &IsolationPage) -> String {
-    let title = escaped(&content.title);
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-    );
+    let mut page = beginning(&content.title, "");
     for note in &content.notes {
         let _ = writeln!(page, "<p class=\"note\">{}</p>", escaped(note));
     }

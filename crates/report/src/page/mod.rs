@@ -29,6 +29,7 @@ use crate::Results;
 use crate::quantity::{jobs, scheduler, weights};
 use crate::table::length;
 use crate::winners;
+use sha2::{Digest, Sha256};
 use svg::escaped;
 
 pub use figure::figure;
@@ -47,11 +48,7 @@ const LATENCY: &str = "The value at 99 % is the time within which 99 % of a grou
 pub fn html(results: &Results<'_>) -> String {
     let cells = results.cells();
     let title = title(results, &cells);
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{patterns}<main>\n<h1>{title}</h1>\n",
-        title = escaped(&title),
-        patterns = shares::patterns(),
-    );
+    let mut page = beginning(&title, &shares::patterns());
     let _ = writeln!(page, "<p class=\"lead\">{}</p>", escaped(&lead(results, &cells)));
     if !results.complete {
         page.push_str("<p class=\"warn\">This test was interrupted: some of the planned runs are missing.</p>\n");
@@ -79,6 +76,36 @@ pub fn html(results: &Results<'_>) -> String {
     );
     page.push_str("<footer>Written by hoistway. ± is the half width of the 95 % interval over the sets; one set has none. Percentiles are of the merged histograms of all sets.</footer>\n</main>\n</body>\n</html>\n");
     page
+}
+
+/// A page up to its heading; `first` stands before the visible part.
+///
+/// The policy lets a browser apply the page's own style and nothing else: whatever a name in the results holds, no
+/// script runs and nothing is fetched.
+fn beginning(title: &str, first: &str) -> String {
+    let style = format!("\n{STYLE}");
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        base64(&Sha256::digest(style.as_bytes()))
+    );
+    let title = escaped(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n{first}<main>\n<h1>{title}</h1>\n"
+    )
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let bits = (0..3).fold(0, |bits, at| bits << 8 | usize::from(three.get(at).copied().unwrap_or(0)));
+        for digit in 0..4 {
+            let is_filler = digit > three.len();
+            text.push(if is_filler { '=' } else { char::from(DIGITS[bits >> (18 - 6 * digit) & 63]) });
+        }
+    }
+    text
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {
@@ -200,4 +227,28 @@ fn tiles(cells: &[&Cell<'_>]) -> String {
         );
     }
     format!("<div class=\"tiles\">\n{text}</div>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_as_in_rfc_4648() {
+        let texts =
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE=")];
+        for (text, written) in texts {
+            assert_eq!(base64(text.as_bytes()), written);
+        }
+        assert_eq!(base64(&[0xfb, 0xff, 0xbf]), "+/+/");
+    }
+
+    #[test]
+    fn a_page_has_the_hash_of_its_own_style_and_no_other_style() {
+        let page = beginning("<script>", "");
+        let (policy, rest) = page.split_once("'sha256-").unwrap().1.split_once('\'').unwrap();
+        let style = rest.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
+        assert_eq!(policy, base64(&Sha256::digest(style.as_bytes())));
+        assert!(!page.contains("<script>") && !page.contains(" style="), "{page}");
+    }
 }

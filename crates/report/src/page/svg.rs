@@ -3,9 +3,16 @@
 
 use std::fmt::Write;
 
+use experiment::printable_lines;
+
 /// Escapes text for HTML element content and quoted attributes.
 pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+    printable_lines(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
 }
 
 /// Which point of a text is at the given position.
@@ -114,12 +121,8 @@ impl Svg {
         }
         const DASHES: [&str; 5] = ["", "8 4", "2 4", "10 3 2 3", "14 4"];
         let dash = DASHES[series % DASHES.len()];
-        let width = if beneath > 0 {
-            format!(" style=\"stroke-width:{:.1}\"", 2.4 + 2.6 * beneath.min(4) as f64)
-        } else {
-            String::new()
-        };
-        let _ = writeln!(self.text, "<path class=\"{class} curve\" stroke-dasharray=\"{dash}\"{width} d=\"{path}\"/>");
+        let width = if beneath > 0 { format!(" beneath-{}", beneath.min(4)) } else { String::new() };
+        let _ = writeln!(self.text, "<path class=\"{class}{width} curve\" stroke-dasharray=\"{dash}\" d=\"{path}\"/>");
         // An invisible wide line, because a thin one is hard to touch.
         let _ = writeln!(self.text, "<path class=\"hit\" d=\"{path}\"/>");
     }
@@ -250,8 +253,8 @@ mod tests {
         let mut svg = Svg::new(10.0, 10.0, "x");
         svg.curve("s0", 0, 2, &curves[0]);
         svg.curve("s1", 1, 0, &curves[1]);
-        assert_eq!(svg.text.matches("stroke-width:7.6").count(), 1, "{}", svg.text);
-        assert_eq!(svg.text.matches("stroke-width").count(), 1, "{}", svg.text);
+        assert_eq!(svg.text.matches("beneath-2 curve\"").count(), 1, "{}", svg.text);
+        assert_eq!(svg.text.matches("beneath-").count(), 1, "{}", svg.text);
     }
 
     #[test]

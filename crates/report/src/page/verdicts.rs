@@ -6,8 +6,8 @@
 
 use std::fmt::Write;
 
-use super::STYLE;
 use super::svg::{Anchor, Point, Svg, escaped, scheduler_class};
+use super::{STYLE, beginning};
 
 const WIDTH: f64 = 940.0;
 const PANEL: f64 = 356.0;
@@ -84,11 +84,8 @@ pub fn figure(verdicts_page: &Verdicts) -> String {
 
 /// The page: the picture, the summaries, all cells.
 pub fn html(verdicts_page: &Verdicts) -> String {
-    let title = escaped(&verdicts_page.title);
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p class=\"lead\">{}</p>\n",
-        escaped(&verdicts_page.lead)
-    );
+    let mut page = beginning(&verdicts_page.title, "");
+    let _ = writeln!(page, "<p class=\"lead\">{}</p>", escaped(&verdicts_page.lead));
     let mut svg = Svg::new(WIDTH, PANEL * verdicts_page.panels.len() as f64, &verdicts_page.title);
     panels(&mut svg, verdicts_page, 0.0);
     let note = "Higher is faster, further left is closer to the weights. Point at a mark to see its cell.";

@@ -10,7 +10,7 @@ use std::io;
 
 use block::Nanos;
 use block::time::MILLISECOND;
-use experiment::Diagnostic;
+use experiment::{Diagnostic, printable};
 use serde_json::Value;
 
 use crate::command::top::sample::{DeviceSample, Interval, Sample};
@@ -81,7 +81,7 @@ fn groups(device: &DeviceSample, seconds: f64, width: usize) -> Vec<String> {
     let mut header = vec!["GROUP", "WEIGHT", "DUE%", "GOT%", "IOPS", "MiB/s", "p50ms", "p99ms", "INFL", "QUEUED"];
     let mut rows: Vec<Vec<String>> = lines.iter().map(cells).collect();
     table::fit(&mut header, &mut rows, width, &OMITTED);
-    let reasons = lines.iter().map(|line| line.why.clone().unwrap_or_default()).collect();
+    let reasons = lines.iter().map(|line| printable(line.why.as_deref().unwrap_or_default()).into_owned()).collect();
     Grid { header, rows, last: ("WHY", reasons) }.lines(REASON_WIDTH, width)
 }
 
@@ -113,7 +113,7 @@ fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
 }
 
 fn words(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
+    printable(value.as_str().unwrap_or_default()).into_owned()
 }
 
 #[cfg(test)]

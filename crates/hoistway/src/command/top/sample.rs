@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use block::Nanos;
+use experiment::printable;
 
 /// All counters at one time.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +49,8 @@ impl DeviceSample {
         let reasons = self.groups.iter().filter_map(|group| group.why.clone());
         let nodes: Vec<String> = self.nodes.iter().map(|(export, node)| format!("{export} is {node}")).collect();
         let nodes = (!nodes.is_empty()).then(|| format!("{}: {}", self.name, nodes.join(", ")));
-        own.into_iter().chain(reasons).chain(nodes).collect()
+        let all = own.into_iter().chain(reasons).chain(nodes);
+        all.map(|sentence| printable(&sentence).into_owned()).collect()
     }
 }
 

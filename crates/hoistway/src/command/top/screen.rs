@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use experiment::Exit;
+use experiment::{Exit, printable};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -179,7 +179,10 @@ impl<'a> Screen<'a> {
             Overlay::None => return,
             Overlay::Help => (" keys ", HELP.lines().map(|line| Text::from(line.to_owned())).collect()),
             Overlay::Detail => {
-                let notes = device.notes.iter().map(|(name, value)| Text::from(format!("{name}: {value}")));
+                let notes = device
+                    .notes
+                    .iter()
+                    .map(|(name, value)| Text::from(printable(&format!("{name}: {value}")).into_owned()));
                 (" tunables and reasons ", notes.collect::<Vec<_>>())
             }
         };

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use block::Nanos;
+use experiment::printable;
 
 use super::sample::{DeviceSample, Flow, GroupSample, Interval, quantile_of};
 use super::shares::{self, Share};
@@ -290,7 +291,7 @@ pub fn device_line(device: &DeviceSample, interval: &Interval) -> String {
             format!("   p99 r {} w {}", read.as_deref().unwrap_or("-"), write.as_deref().unwrap_or("-"))
         }
     };
-    let DeviceSample { name, scheduler, in_flight, .. } = device;
+    let (name, scheduler, in_flight) = (printable(&device.name), printable(&device.scheduler), device.in_flight);
     format!("{name}  {scheduler}{busy}  in flight {in_flight}{depth}  r {read}  w {write}{latency}")
 }
 

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use experiment::printable;
+
 use super::sample::{DeviceSample, GroupSample};
 use super::shares::{self, Share};
 use super::table::{Line, Sort, compare};
@@ -54,7 +56,7 @@ impl Node<'_> {
         let indented = |name: &str, depth: usize| format!("{}{name}", "  ".repeat(depth));
         let (sum, share) = self.sum(path);
         let mut line = Line::new(&sum, share, seconds);
-        line.label = indented(name, depth);
+        line.label = indented(&printable(name), depth);
         let mut children = self.children(path, depth + 1, seconds, sort);
         if let Some((own, share)) = self.own.filter(|(own, _)| !self.below.is_empty() && own.has_requests()) {
             let mut itself = Line::new(own, share, seconds);
