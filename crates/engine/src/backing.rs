@@ -19,7 +19,9 @@ use block::{Priority, SECTOR_BYTES, SectorRange};
 use device::Model;
 use elevator::Actuators;
 use linux::claims::{Claim, Claims};
-use linux::device::{Facts, Kind, Opened, Opening, Refusal, can_empty, memory_file, open, open_claimed};
+use linux::device::{
+    EmptyingAbilities, Facts, Kind, Opened, Opening, Refusal, emptying_abilities, memory_file, open, open_claimed,
+};
 use linux::ioctl::{FileExtent, file_extents};
 use linux::ring::Emptying;
 
@@ -201,6 +203,8 @@ pub struct VolumeFacts {
     pub uses_page_cache: bool,
     /// Its backing in words: kind, path, model.
     pub description: String,
+    /// What an operator should know: it is used in another way than was asked for.
+    pub note: Option<String>,
 }
 
 /// A volume whose backing is open.
@@ -217,6 +221,9 @@ pub(crate) struct OpenVolume {
     pub is_inline: bool,
     /// Whether io_uring would block on it: all I/O is done by threads of the volume.
     pub is_blocking: bool,
+    /// Whether it is a file that other programs reach as well, and whose size can be asked for at any
+    /// time.
+    pub has_local_size: bool,
     pub model: Option<Model>,
 }
 
@@ -263,14 +270,14 @@ impl OpenVolume {
                     _ => settings.claims.claim(path, opening, &settings.name).map_err(refused)?,
                 };
                 let opened = open_fitting(path, settings.root.as_deref(), opening, claim.is_some()).map_err(refused)?;
+                let has_local_size = opened.facts.has_local_size;
                 let volume = Self::on_file(settings, opened, *slice, path.display().to_string()).map_err(described)?;
-                Ok(Self { claim, ..volume })
+                Ok(Self { claim, has_local_size, ..volume })
             }
         }
     }
 
     fn null(settings: &VolumeSettings, size_bytes: u64) -> Self {
-        let size_bytes = size_bytes - size_bytes % SECTOR_BYTES;
         let facts = VolumeFacts {
             name: settings.name.clone(),
             size_bytes,
@@ -282,14 +289,17 @@ impl OpenVolume {
             can_zero_fast: true,
             uses_page_cache: false,
             description: "nothing".to_owned(),
+            note: None,
         };
         let abilities = VolumeAbilities {
             size_bytes,
             is_read_only: settings.is_read_only,
             alignment_bytes: 1,
             emptying_alignment_bytes: 1,
+            trimming: Some(Emptying::PunchHole),
             can_punch: true,
             can_zero: true,
+            uses_page_cache: false,
             is_null: true,
             has_unsafe_flush: true,
             priority: settings.priority,
@@ -305,6 +315,7 @@ impl OpenVolume {
                 may_grow: false,
                 is_inline: false,
                 is_blocking: false,
+                has_local_size: false,
                 model: None,
             },
             settings,
@@ -334,18 +345,34 @@ impl OpenVolume {
             let message = format!("slice of {place} begins at {base_bytes}, not at a multiple of {alignment_bytes}");
             return Err(EngineError::usage(message, "begin the slice at a whole MiB"));
         }
-        let unit = u64::from(alignment_bytes).max(SECTOR_BYTES);
-        let size_bytes = size_bytes - size_bytes % unit;
-        let can = |how| !settings.is_read_only && can_empty(opened.file.as_fd(), how, whole_bytes);
-        let (can_punch, can_zero) = (can(Emptying::PunchHole), can(Emptying::ZeroRange));
+        if !size_bytes.is_multiple_of(u64::from(alignment_bytes)) {
+            // A whole file of such a size is opened without direct I/O.
+            let message = format!("slice of {place} has {size_bytes} bytes, which is no multiple of {alignment_bytes}");
+            return Err(EngineError::usage(message, "give the slice a whole number of MiB"));
+        }
+        let EmptyingAbilities { can_punch, can_zero, can_discard } = match settings.is_read_only {
+            true => EmptyingAbilities::default(),
+            false => emptying_abilities(opened.file.as_fd(), whole_bytes),
+        };
+        let trimming = match kind {
+            // A device that cannot discard has nothing to give back: its "holes" are written zeroes.
+            Kind::BlockDevice => can_discard.then_some(Emptying::Discard),
+            _ => can_punch.then_some(Emptying::PunchHole),
+        };
+        let note = cache_note(settings, &opened);
         let extents = file_places(&opened, kind, base_bytes);
         let abilities = VolumeAbilities {
             size_bytes,
             is_read_only: settings.is_read_only,
             alignment_bytes,
-            emptying_alignment_bytes: if kind == Kind::BlockDevice { alignment_bytes.max(512) } else { 1 },
+            emptying_alignment_bytes: match (kind, opened.facts.direct_alignment_bytes) {
+                (Kind::BlockDevice, Some(block_bytes)) => alignment_bytes.max(block_bytes),
+                _ => alignment_bytes,
+            },
+            trimming,
             can_punch,
             can_zero,
+            uses_page_cache: !opened.is_direct,
             is_null: false,
             has_unsafe_flush: settings.has_unsafe_flush,
             priority: settings.priority,
@@ -359,16 +386,27 @@ impl OpenVolume {
             is_rotational: opened.facts.is_rotational,
             block_bytes: alignment_bytes,
             physical_block_bytes: opened.facts.physical_block_bytes.max(alignment_bytes),
-            can_trim: can_punch,
+            can_trim: trimming.is_some(),
             can_zero_fast: can_punch || can_zero,
             uses_page_cache: !opened.is_direct,
             description: format!("{place} ({}, {way})", kind_name(kind)),
+            note,
         };
         let is_inline = kind == Kind::MemoryFile;
         let is_blocking = !is_inline && !linux::device::is_asynchronous(opened.file.as_fd(), whole_bytes);
         let may_grow = slice.is_none() && settings.backing.model.is_none();
-        let (opened, claim, model) = (Some(opened), None, None);
-        let volume = Self { facts, abilities, opened, claim, base_bytes, may_grow, is_inline, is_blocking, model };
+        let volume = Self {
+            facts,
+            abilities,
+            opened: Some(opened),
+            claim: None,
+            base_bytes,
+            may_grow,
+            is_inline,
+            is_blocking,
+            has_local_size: false,
+            model: None,
+        };
         Ok(Self::with_model(volume, settings))
     }
 
@@ -419,6 +457,22 @@ fn open_fitting(path: &Path, root: Option<&Path>, opening: Opening, is_claimed: 
         return open(Opening { direct: false, ..opening });
     }
     Ok(opened)
+}
+
+/// Why a volume uses the page cache although direct I/O was asked for. A file in memory has nothing to
+/// bypass.
+fn cache_note(settings: &VolumeSettings, opened: &Opened) -> Option<String> {
+    if opened.is_direct || settings.uses_page_cache || opened.facts.kind == Kind::MemoryFile {
+        return None;
+    }
+    let size_bytes = opened.facts.size_bytes;
+    let why = match opened.facts.direct_alignment_bytes {
+        None => "its file system has no direct I/O".to_owned(),
+        Some(alignment) => {
+            format!("its size of {size_bytes} bytes is no multiple of the {alignment} bytes that direct I/O needs")
+        }
+    };
+    Some(format!("it uses the page cache, because {why}"))
 }
 
 /// The places on the device of a file's bytes from `base_bytes` on, by their offset in the volume;

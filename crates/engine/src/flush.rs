@@ -4,9 +4,8 @@
 //! FLUSH -> waiting --(no fsync runs)--> running --(fsync ends)--> all of them answered
 //! ```
 //! A flush that arrives while an fsync runs may not join it, because it must cover writes that
-//! completed after that fsync began. A failed fsync fails its flushes and every later one until the
-//! volume is opened again: the kernel reports an error once and then forgets it, so a later success
-//! could not be trusted.
+//! completed after that fsync began. After a failure no later flush arrives: the volume is damaged
+//! ([`crate::damage`]).
 
 use block::Nanos;
 
@@ -17,7 +16,6 @@ pub(crate) struct FlushMachine {
     waiting: Vec<u32>,
     /// When the fsync that runs was started.
     running_since_ns: Option<Nanos>,
-    is_poisoned: bool,
 }
 
 /// How to treat a flush that has arrived.
@@ -27,16 +25,11 @@ pub(crate) enum Joined {
     Start,
     /// Nothing: an fsync runs, and the flush joins the next one.
     Wait,
-    /// Answer the flush with an error.
-    Failed,
 }
 
 impl FlushMachine {
     /// Adds a request that needs everything completed before it to be durable.
     pub(crate) fn join(&mut self, request: u32, now: Nanos) -> Joined {
-        if self.is_poisoned {
-            return Joined::Failed;
-        }
         if self.is_running() {
             self.waiting.push(request);
             return Joined::Wait;
@@ -53,7 +46,6 @@ impl FlushMachine {
         served.append(&mut self.running);
         self.running_since_ns = None;
         if !is_ok {
-            self.is_poisoned = true;
             served.append(&mut self.waiting);
             return false;
         }
@@ -70,11 +62,6 @@ impl FlushMachine {
     /// When the fsync that runs was started.
     pub(crate) fn running_since_ns(&self) -> Option<Nanos> {
         self.running_since_ns
-    }
-
-    /// Whether an fsync failed since the volume was opened.
-    pub(crate) fn is_poisoned(&self) -> bool {
-        self.is_poisoned
     }
 }
 
@@ -99,14 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_fsync_fails_everything_after_it() {
+    fn a_failed_fsync_fails_those_that_wait_for_the_next() {
         let mut machine = FlushMachine::default();
         assert_eq!(machine.join(0, 0), Joined::Start);
         assert_eq!(machine.join(1, 0), Joined::Wait);
         let mut served = Vec::new();
         assert!(!machine.completed(false, 1, &mut served));
         assert_eq!(served, [0, 1]);
-        assert_eq!(machine.join(2, 0), Joined::Failed);
-        assert!(machine.is_poisoned());
+        assert!(!machine.is_running());
     }
 }

@@ -3,8 +3,6 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use block::SECTOR_BYTES;
-
 use crate::error::EngineError;
 use crate::volume::{ShardHandle, VolumeId};
 
@@ -25,8 +23,8 @@ impl ShardHandle {
     /// the size that they were told; local ones get the new one. Slices, memory and volumes behind a model keep theirs.
     ///
     /// # Errors
-    /// The file has become smaller, which changes nothing here; its size cannot be read, or not by `deadline`; no such
-    /// volume.
+    /// The file has become smaller, or its size is no multiple of the volume's block, which changes nothing here; its
+    /// size cannot be read, or not by `deadline`; no such volume.
     pub fn grow_volume(&self, volume: VolumeId, deadline: Instant) -> Result<Growth, EngineError> {
         let facts = self.facts(volume)?;
         let before_bytes = facts.size_bytes;
@@ -42,13 +40,21 @@ impl ShardHandle {
         let known = known.map_err(|error| {
             EngineError::system(format!("volume '{}': its size cannot be read: {error}", facts.name), "try again")
         })?;
-        let now_bytes = known.size_bytes - known.size_bytes % u64::from(facts.block_bytes).max(SECTOR_BYTES);
+        let now_bytes = known.size_bytes;
         if now_bytes < before_bytes {
             let message = format!(
                 "volume '{}' has shrunk from {before_bytes} to {now_bytes} bytes, and clients may use what is gone",
                 facts.name
             );
             return Err(EngineError::usage(message, "make it as large as before, or restart the server"));
+        }
+        if !now_bytes.is_multiple_of(u64::from(facts.block_bytes)) {
+            let message = format!(
+                "volume '{}' has grown to {now_bytes} bytes, which is no multiple of the {} bytes that direct I/O needs",
+                facts.name, facts.block_bytes
+            );
+            let help = format!("truncate -s %{} makes a file a little larger", facts.block_bytes);
+            return Err(EngineError::usage(message, help));
         }
         if now_bytes > before_bytes {
             self.ask(move |core| core.grow_volume(volume.0, now_bytes))?;

@@ -30,6 +30,7 @@
 mod backing;
 mod client;
 pub mod counters;
+mod damage;
 mod depth;
 mod error;
 mod flush;
@@ -48,6 +49,7 @@ mod volume;
 
 pub use backing::{Backing, BackingKind, VolumeFacts, VolumeSettings, parse_size};
 pub use client::{Client, ClientError, Ticket};
+pub use damage::Damage;
 pub use depth::DepthState;
 pub use error::{EngineError, ErrorKind};
 pub use growth::Growth;

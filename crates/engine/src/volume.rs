@@ -358,12 +358,18 @@ impl ShardHandle {
         self.ask_worker(|worker, core| worker.add_volume(core, volume))?.map(VolumeId)
     }
 
-    /// Closes a volume that no client uses. False while one does.
+    /// Closes a volume that no client uses, and makes its data durable in the background. False while
+    /// one does.
     ///
     /// # Errors
     /// When the engine has stopped.
     pub fn close_volume(&self, volume: VolumeId) -> Result<bool, EngineError> {
-        self.ask_worker(move |worker, core| worker.remove_volume(core, volume.0))
+        let removed = self.ask_worker(move |worker, core| worker.remove_volume(core, volume.0))?;
+        let is_closed = removed.is_some();
+        if let Some(removed) = removed {
+            removed.sync(&self.inner.name);
+        }
+        Ok(is_closed)
     }
 
     /// The facts of a volume, which its clients get.

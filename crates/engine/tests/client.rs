@@ -6,7 +6,7 @@ use std::time::Duration;
 use experiment::SchedulerSpec;
 use hoistway_engine::protocol::{Command, Failure};
 use hoistway_engine::{
-    Backing, ClientError, GroupHandle, ShardHandle, ShardSettings, VolumeSettings, counters::Counted, start,
+    Backing, ClientError, Damage, GroupHandle, ShardHandle, ShardSettings, VolumeSettings, counters::Counted, start,
 };
 
 fn settings(scheduler: &str) -> ShardSettings {
@@ -148,7 +148,7 @@ fn test_30_a_file_truncated_behind_our_back_is_an_error_and_shows_as_damage() {
     std::fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(4_096)).expect("truncated");
     assert_eq!(client.read(512 << 10, 4_096), Err(ClientError::Failed(Failure::Io)));
     assert!(client.read(0, 4_096).is_ok());
-    assert!(shard.status().expect("status").volumes[0].is_damaged);
+    assert_eq!(shard.status().expect("status").volumes[0].damage, Some(Damage::Truncated { intact_bytes: 4_096 }));
 }
 
 #[test]

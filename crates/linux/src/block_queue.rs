@@ -60,7 +60,7 @@ impl BlockQueue {
         })
     }
 
-    fn of_number(number: u64) -> io::Result<Self> {
+    pub(crate) fn of_number(number: u64) -> io::Result<Self> {
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
         let own = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"))?;
         let directory = match own.join("partition").exists() {

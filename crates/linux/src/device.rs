@@ -10,12 +10,17 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 
+use crate::block_queue::BlockQueue;
 use crate::ioctl;
+use crate::ring::Emptying;
 
 /// statfs magic of tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// statfs magic of the file systems that support zeroing ranges: ext4, xfs, btrfs, f2fs.
 const ZEROING_MAGIC: [u64; 4] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010];
+/// statfs magic of the file systems of this machine, which know a file's size without waiting for
+/// another machine or a process: tmpfs, ext4, xfs, btrfs, f2fs, vfat.
+const LOCAL_MAGIC: [u64; 6] = [TMPFS_MAGIC, 0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x4d44];
 /// How often a claim is tried before the file counts as held by another process.
 const GRACE_TRIES: u32 = 25;
 const GRACE_STEP: std::time::Duration = std::time::Duration::from_millis(20);
@@ -44,6 +49,8 @@ pub struct Facts {
     pub physical_block_bytes: u32,
     /// Whether the device has moving parts, as far as the system knows.
     pub is_rotational: bool,
+    /// Whether a file's size can be asked for at any time without waiting; not for block devices.
+    pub has_local_size: bool,
     /// The file's identity: device and inode number (for a block device, its own number and 0).
     pub identity: (u64, u64),
 }
@@ -347,10 +354,12 @@ pub fn facts(file: BorrowedFd<'_>) -> io::Result<Facts> {
             direct_alignment_bytes: Some(logical_block_bytes),
             physical_block_bytes: ioctl::physical_block_bytes(file).unwrap_or(logical_block_bytes),
             is_rotational: ioctl::is_rotational(file).unwrap_or(false),
+            has_local_size: false,
             identity: (status.st_rdev, 0),
         });
     }
-    let is_memory = rustix::fs::fstatfs(file).is_ok_and(|system| u64::try_from(system.f_type) == Ok(TMPFS_MAGIC));
+    let magic = rustix::fs::fstatfs(file).ok().and_then(|system| u64::try_from(system.f_type).ok());
+    let is_memory = magic == Some(TMPFS_MAGIC);
     let direct_alignment_bytes = if is_memory { None } else { direct_alignment(file) };
     Ok(Facts {
         kind: if is_memory { Kind::MemoryFile } else { Kind::RegularFile },
@@ -358,6 +367,7 @@ pub fn facts(file: BorrowedFd<'_>) -> io::Result<Facts> {
         direct_alignment_bytes,
         physical_block_bytes: u32::try_from(status.st_blksize).unwrap_or(4_096),
         is_rotational: !is_memory && is_rotational_below(status.st_dev),
+        has_local_size: magic.is_some_and(|magic| LOCAL_MAGIC.contains(&magic)),
         identity: (status.st_dev, status.st_ino),
     })
 }
@@ -399,28 +409,58 @@ fn name_of(kind: FileType) -> &'static str {
     }
 }
 
-/// Whether a range of this file can be emptied in this way at all. The check changes nothing.
-pub fn can_empty(file: BorrowedFd<'_>, how: crate::ring::Emptying, size_bytes: u64) -> bool {
-    let is_device =
-        rustix::fs::fstat(file).is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice);
-    if how == crate::ring::Emptying::ZeroRange && !is_device {
-        // Zeroing past the end as a trial would leave blocks allocated there. For files it is
-        // therefore decided by the kind of the file system.
-        return rustix::fs::fstatfs(file)
-            .is_ok_and(|system| u64::try_from(system.f_type).is_ok_and(|magic| ZEROING_MAGIC.contains(&magic)));
+/// How ranges of a file or device can be emptied.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct EmptyingAbilities {
+    /// [`Emptying::PunchHole`].
+    pub can_punch: bool,
+    /// [`Emptying::ZeroRange`] without writing zeroes.
+    pub can_zero: bool,
+    /// [`Emptying::Discard`].
+    pub can_discard: bool,
+}
+
+/// How ranges of an open file or device of `size_bytes` can be emptied. Nothing is changed. What a
+/// backing promises here it may still refuse later, with `EOPNOTSUPP`.
+pub fn emptying_abilities(file: BorrowedFd<'_>, size_bytes: u64) -> EmptyingAbilities {
+    let status = rustix::fs::fstat(file);
+    match status {
+        Ok(status) if FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice => {
+            emptying_of_device(status.st_rdev)
+        }
+        _ => EmptyingAbilities {
+            can_punch: can_punch_file(file, size_bytes),
+            // Zeroing past the end as a trial would leave blocks allocated there.
+            can_zero: rustix::fs::fstatfs(file)
+                .is_ok_and(|system| u64::try_from(system.f_type).is_ok_and(|magic| ZEROING_MAGIC.contains(&magic))),
+            can_discard: false,
+        },
     }
-    let flags = rustix::fs::FallocateFlags::from_bits_retain(how.mode().unsigned_abs());
-    // Past the end a hole changes nothing, but an unsupported mode is refused. Block devices refuse
-    // ranges outside themselves, so a supported mode gives EINVAL there and an unknown one
-    // EOPNOTSUPP.
-    let past_the_end = size_bytes.next_multiple_of(1 << 20);
-    !matches!(
-        rustix::fs::fallocate(file, flags, past_the_end, 1 << 20),
-        Err(rustix::io::Errno::OPNOTSUPP
-            | rustix::io::Errno::NOSYS
-            | rustix::io::Errno::BADF
-            | rustix::io::Errno::PERM)
-    )
+}
+
+/// Asks the device's queue. A hole in a device is a "write zeroes" that may give space back, for which
+/// the kernel writes no zeroes itself; a zeroed range is one for which it would, which is no faster
+/// than writing them (blkdev_fallocate of block/fops.c).
+fn emptying_of_device(number: u64) -> EmptyingAbilities {
+    let Ok(queue) = BlockQueue::of_number(number) else { return EmptyingAbilities::default() };
+    let is_above_0 =
+        |name: &str| queue.attribute(name).and_then(|text| text.parse().ok()).is_some_and(|most: u64| most > 0);
+    let can_zero = is_above_0("write_zeroes_max_bytes");
+    EmptyingAbilities { can_punch: can_zero, can_zero, can_discard: is_above_0("discard_max_bytes") }
+}
+
+/// Past the end of a file a hole changes nothing, but a file system without holes refuses it.
+fn can_punch_file(file: BorrowedFd<'_>, size_bytes: u64) -> bool {
+    let Some(mode) = Emptying::PunchHole.mode() else { return false };
+    let flags = rustix::fs::FallocateFlags::from_bits_retain(mode.unsigned_abs());
+    rustix::fs::fallocate(file, flags, size_bytes.next_multiple_of(1 << 20), 1 << 20).is_ok()
+}
+
+/// The present size of a file; `None` for a device, and where it cannot be read.
+pub fn file_size(file: BorrowedFd<'_>) -> Option<u64> {
+    let status = rustix::fs::fstat(file).ok()?;
+    let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+    is_file.then(|| u64::try_from(status.st_size).unwrap_or(0))
 }
 
 /// Whether reads and writes of the file by io_uring return at once, and complete later. Elsewhere they may block the
@@ -434,17 +474,13 @@ pub fn is_asynchronous(file: BorrowedFd<'_>, size_bytes: u64) -> bool {
     !matches!(tried, Err(rustix::io::Errno::OPNOTSUPP))
 }
 
-/// Empties a range of the file, waiting for the end.
+/// Empties a range of the file or device, waiting for the end.
 ///
 /// # Errors
-/// Any error of fallocate.
-pub fn empty(
-    file: BorrowedFd<'_>,
-    how: crate::ring::Emptying,
-    position_bytes: u64,
-    length_bytes: u64,
-) -> io::Result<()> {
-    let flags = rustix::fs::FallocateFlags::from_bits_retain(how.mode().unsigned_abs());
+/// Any error of fallocate, or of the ioctl for discards.
+pub fn empty(file: BorrowedFd<'_>, how: Emptying, position_bytes: u64, length_bytes: u64) -> io::Result<()> {
+    let Some(mode) = how.mode() else { return ioctl::discard(file, position_bytes, length_bytes) };
+    let flags = rustix::fs::FallocateFlags::from_bits_retain(mode.unsigned_abs());
     Ok(rustix::fs::fallocate(file, flags, position_bytes, length_bytes)?)
 }
 
@@ -503,7 +539,6 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::ring::Emptying;
 
     const WRITING: Opening = Opening { writable: true, direct: true, exclusive: false, claimed_bytes: (0, 0) };
 
@@ -570,9 +605,7 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
         let file = tempfile::tempfile().expect("a temporary file");
         file.set_len(5_000).expect("size");
-        for how in [Emptying::PunchHole, Emptying::ZeroRange] {
-            can_empty(file.as_fd(), how, 5_000);
-        }
+        assert!(!emptying_abilities(file.as_fd(), 5_000).can_discard);
         let metadata = file.metadata().expect("metadata");
         assert_eq!((metadata.len(), metadata.blocks()), (5_000, 0));
     }

@@ -12,6 +12,8 @@ const BLKSSZGET: libc::c_ulong = 0x1268;
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 const BLKPBSZGET: libc::c_ulong = 0x127b;
 const BLKROTATIONAL: libc::c_ulong = 0x127e;
+/// _IO(0x12,119), with the start and the length in bytes.
+const BLKDISCARD: libc::c_ulong = 0x1277;
 const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
 
 const FIEMAP_EXTENT_LAST: u32 = 1;
@@ -47,6 +49,19 @@ pub fn physical_block_bytes(device: BorrowedFd<'_>) -> io::Result<u32> {
 /// Whether the block device reports moving parts.
 pub fn is_rotational(device: BorrowedFd<'_>) -> io::Result<bool> {
     number::<u16>(device, BLKROTATIONAL).map(|value| value != 0)
+}
+
+/// Discards a range of a block device, and waits for the end.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the device cannot discard.
+pub fn discard(device: BorrowedFd<'_>, position_bytes: u64, length_bytes: u64) -> io::Result<()> {
+    let range = [position_bytes, length_bytes];
+    // SAFETY: the kernel reads two numbers of 64 bits, which outlive the call.
+    match unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD as libc::Ioctl, &raw const range) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Maps a range of a file to its place on the device.

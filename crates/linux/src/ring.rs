@@ -38,6 +38,8 @@ const UBLK_COMMIT_AND_FETCH: u32 = 0xc010_7521;
 /// Worker threads that the kernel may start for requests that block. The default is four for each processor, all of
 /// which one file's requests could take; they are started only while others are blocked.
 const BLOCKED_WORKERS: u32 = 512;
+/// BLOCK_URING_CMD_DISCARD of include/uapi/linux/blkdev.h: _IO(0x12, 0).
+const BLOCK_DISCARD: u32 = 0x1200;
 const SUBMISSION_ENTRIES: u32 = 1_024;
 const COMPLETION_ENTRIES: u32 = 8_192;
 
@@ -52,14 +54,18 @@ pub enum Emptying {
     PunchHole,
     /// FALLOC_FL_ZERO_RANGE: reads as zero afterwards, the space stays allocated.
     ZeroRange,
+    /// The discard of a block device, as by BLKDISCARD: nobody knows what it reads as afterwards. From
+    /// Linux 6.12 on; before, the result is `EOPNOTSUPP` or `EINVAL`.
+    Discard,
 }
 
 impl Emptying {
-    /// The mode of fallocate(2); the file's size never changes.
-    pub const fn mode(self) -> libc::c_int {
+    /// The mode of fallocate(2), which never changes the file's size; `None` for a discard.
+    pub const fn mode(self) -> Option<libc::c_int> {
         match self {
-            Emptying::PunchHole => libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
-            Emptying::ZeroRange => libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE,
+            Emptying::PunchHole => Some(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE),
+            Emptying::ZeroRange => Some(libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE),
+            Emptying::Discard => None,
         }
     }
 }
@@ -341,11 +347,24 @@ impl Ring {
 
     /// Empties a range of the file.
     pub fn empty(&mut self, token: u64, file: FileId, how: Emptying, position_bytes: u64, length_bytes: u64) {
-        let entry = self.on_file(
-            file,
-            |fd| opcode::Fallocate::new(fd, length_bytes).offset(position_bytes).mode(how.mode()).build(),
-            |fd| opcode::Fallocate::new(fd, length_bytes).offset(position_bytes).mode(how.mode()).build(),
-        );
+        let entry = match how.mode() {
+            Some(mode) => self.on_file(
+                file,
+                |fd| opcode::Fallocate::new(fd, length_bytes).offset(position_bytes).mode(mode).build(),
+                |fd| opcode::Fallocate::new(fd, length_bytes).offset(position_bytes).mode(mode).build(),
+            ),
+            None => {
+                // The start is in sqe->addr, the length in sqe->addr3, where the command's bytes begin.
+                let mut length = [0; 16];
+                length[..8].copy_from_slice(&length_bytes.to_ne_bytes());
+                let start = Some(position_bytes);
+                self.on_file(
+                    file,
+                    |fd| opcode::UringCmd16::new(fd, BLOCK_DISCARD).addr(start).cmd(length).build(),
+                    |fd| opcode::UringCmd16::new(fd, BLOCK_DISCARD).addr(start).cmd(length).build(),
+                )
+            }
+        };
         self.push(with_token(entry, token));
     }
 

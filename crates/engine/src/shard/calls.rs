@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use block::RequestId;
 use linux::buffer::{Gathered, Span};
+use linux::device::file_size;
 use linux::ring::Emptying;
 
 use super::Worker;
@@ -117,13 +118,16 @@ impl Calls {
 pub(super) struct BlockingFile {
     pub file: Arc<OwnedFd>,
     pub calls: Arc<Calls>,
+    /// First byte of the volume in it.
+    pub base_bytes: u64,
 }
 
 impl Worker {
     /// Starts a transfer on a file that blocks.
     pub(super) fn start_blocking_transfer(&mut self, transfer: Transfer, spans: &[Span], position_bytes: u64) {
         let memory = Gathered::new(self.ring.shared_arena(), spans);
-        self.start_blocking(transfer.volume, transfer.io, move |file| {
+        let end_bytes = if transfer.is_write { position_bytes + u64::from(transfer.bytes) } else { 0 };
+        self.start_blocking(transfer.volume, transfer.io, end_bytes, move |file| {
             let moved = match transfer.is_write {
                 true => memory.write_at(file.as_fd(), position_bytes, transfer.is_durable),
                 false => memory.read_at(file.as_fd(), position_bytes),
@@ -141,24 +145,31 @@ impl Worker {
         position_bytes: u64,
         length_bytes: u64,
     ) {
-        self.start_blocking(volume, io, move |file| {
+        self.start_blocking(volume, io, position_bytes + length_bytes, move |file| {
             linux::device::empty(file.as_fd(), how, position_bytes, length_bytes).map(|()| 0)
         });
     }
 
+    /// `end_bytes` is the end of what it writes to the file: it must not extend one that was truncated
+    /// ([`Worker::start_transfer`]).
     fn start_blocking(
         &mut self,
         volume: u32,
         io: RequestId,
+        end_bytes: u64,
         call: impl FnOnce(&OwnedFd) -> std::io::Result<i32> + Send + 'static,
     ) {
-        let Some(BlockingFile { file, calls }) = self.blocking_file(volume) else {
+        let Some(BlockingFile { file, calls, base_bytes }) = self.blocking_file(volume) else {
             return self.inline_done.push((io, -EIO));
         };
         let mailbox = Arc::clone(&self.mailbox);
         let is_started = calls.run(Box::new(move || {
-            let result = errno_of(call(&file));
+            let size_bytes = if end_bytes > 0 { file_size(file.as_fd()).unwrap_or(u64::MAX) } else { u64::MAX };
+            let result = if size_bytes < end_bytes { -EIO } else { errno_of(call(&file)) };
             mailbox.post_result(Box::new(move |worker, core| {
+                if size_bytes < end_bytes {
+                    core.turn.note_end(volume, size_bytes.saturating_sub(base_bytes));
+                }
                 worker.io_done(core, io, result, linux::thread::monotonic_ns());
             }));
         }));
@@ -169,11 +180,15 @@ impl Worker {
 
     /// Starts the fsync of a file that blocks.
     pub(super) fn start_blocking_sync(&mut self, volume: u32) {
-        let Some(BlockingFile { file, calls }) = self.blocking_file(volume) else { return };
+        let Some(BlockingFile { file, calls, base_bytes }) = self.blocking_file(volume) else { return };
         let mailbox = Arc::clone(&self.mailbox);
         let sync = move || {
             let result = errno_of(linux::device::make_durable(file.as_fd()).map(|()| 0));
+            let size_bytes = file_size(file.as_fd());
             mailbox.post_result(Box::new(move |worker, core| {
+                if let Some(size_bytes) = size_bytes {
+                    core.turn.note_end(volume, size_bytes.saturating_sub(base_bytes));
+                }
                 worker.sync_done(core, volume, result, linux::thread::monotonic_ns());
             }));
         };

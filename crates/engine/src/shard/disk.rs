@@ -6,21 +6,24 @@ use std::sync::Arc;
 
 use block::{Extent, Nanos, Operation, RequestId};
 use linux::buffer::Span;
-use linux::device::data_run_at;
+use linux::device::{data_run_at, file_size};
 use linux::ring::Emptying;
 
 use super::failure;
 use super::shared::{Core, Locked, unlocked};
 use super::volumes::OwnFile;
 use super::{FIRST_SYNC_TAG, Token, Worker};
+use crate::damage::Damage;
 use crate::protocol::{ClientRequest, MAX_EXTENTS, StatusExtent};
-use crate::turn::{Action, Actions};
+use crate::turn::{Action, Actions, Incident};
 
 /// I/Os done inline per turn of the loop; more wait for the next turn, so that sockets are served
 /// in time.
 pub(super) const INLINE_PER_TURN: u32 = 64;
 /// The errno of a file that is not open.
 const EBADF: i32 = 9;
+/// The errno of a file that ends before its volume.
+const EIO: i32 = 5;
 /// The largest number of spans for which inline I/O is faster.
 const INLINE_SPANS: usize = 8;
 
@@ -42,6 +45,14 @@ pub(super) struct InlineIo {
     transfer: Transfer,
     spans: [Span; INLINE_SPANS],
     count: usize,
+}
+
+/// The answer to an [`AllocationQuery`].
+enum Allocation {
+    Found(Vec<StatusExtent>),
+    /// The file ends inside the range, or before it: its volume has this many bytes left.
+    Ends(u64),
+    Failed,
 }
 
 /// A query which parts of a range are allocated.
@@ -84,6 +95,9 @@ impl Worker {
             self.inline_done.push((transfer.io, i32::try_from(transfer.bytes).unwrap_or(i32::MAX)));
             return;
         };
+        if transfer.is_write && !self.reaches(transfer.volume, position_bytes + u64::from(transfer.bytes)) {
+            return self.inline_done.push((transfer.io, -EIO));
+        }
         let is_small = transfer.bytes <= self.shared.settings.inline_max_bytes && spans.len() <= INLINE_SPANS;
         if volume.is_inline && is_small {
             if *budget == 0 {
@@ -133,8 +147,8 @@ impl Worker {
             }
         }
         // If some bytes were moved, their number is the result, as in the kernel; the error is
-        // returned when the rest is tried again.
-        if moved > 0 || result == 0 {
+        // returned when the rest is tried again. That of a durable write might not be returned twice.
+        if result == 0 || (moved > 0 && !transfer.is_durable) {
             result = i32::try_from(moved).unwrap_or(i32::MAX);
         }
         self.inline_done.push((transfer.io, result));
@@ -144,6 +158,28 @@ impl Worker {
     #[inline]
     fn file_of(&self, volume: u32) -> Option<OwnFile> {
         self.files.get(volume as usize).copied().flatten().filter(|own| !own.is_closed)
+    }
+
+    /// Whether the file of a volume still reaches to `end_bytes`, as far as that can be told without
+    /// waiting. A write behind the end of a file that was truncated would extend it, and what lies
+    /// between would read as zeroes. The size is asked for once in a turn of the loop.
+    fn reaches(&mut self, volume: u32, end_bytes: u64) -> bool {
+        let turn = self.counters.turns;
+        let Some(Some(own)) = self.files.get_mut(volume as usize) else { return true };
+        if !own.has_local_size {
+            return true;
+        }
+        if own.size_turn != turn {
+            let file = own.file.and_then(|file| self.ring.file(file));
+            // A size that cannot be read refuses nothing.
+            own.size_bytes = file.and_then(file_size).unwrap_or(u64::MAX);
+            own.size_turn = turn;
+        }
+        if end_bytes > own.size_bytes {
+            self.inline_cut.push((volume, own.size_bytes.saturating_sub(own.base_bytes)));
+            return false;
+        }
+        true
     }
 
     /// Does the I/Os that exceeded the last turn's inline budget.
@@ -163,6 +199,9 @@ impl Worker {
 
     /// Takes the results of what was done without the ring.
     pub(super) fn take_inline_results(&mut self, core: &mut Core, now: Nanos) {
+        for (volume, intact_bytes) in std::mem::take(&mut self.inline_cut) {
+            core.turn.note_end(volume, intact_bytes);
+        }
         let mut done = std::mem::take(&mut self.inline_done);
         for (io, result) in done.drain(..) {
             self.io_done(core, io, result, now);
@@ -187,6 +226,9 @@ impl Worker {
                 self.start_blocking_emptying(io, volume, how, position_bytes + base_bytes, length_bytes);
             }
             Some(OwnFile { file: None, .. }) => self.inline_done.push((io, 0)),
+            Some(OwnFile { base_bytes, .. }) if !self.reaches(volume, position_bytes + base_bytes + length_bytes) => {
+                self.inline_done.push((io, -EIO));
+            }
             Some(OwnFile { file: Some(file), base_bytes, .. }) => {
                 self.ring.empty(Token::Io(io).pack(), file, how, position_bytes + base_bytes, length_bytes);
             }
@@ -244,29 +286,59 @@ impl Worker {
 
     fn complete(&mut self, core: &mut Core, io: RequestId, result: i32, now: Nanos) {
         core.turn.completed(io, result, now, &mut self.actions);
-        if let Some(failed) = core.turn.take_failed_io() {
-            failure::log_io(&self.shared.settings.name, core.volume_name(failed.volume), &failed);
-        }
     }
 
     fn complete_sync(&mut self, core: &mut Core, volume: u32, result: i32, now: Nanos) {
         if result < 0 {
             failure::log_sync(&self.shared.settings.name, core.volume_name(volume), -result);
         }
+        let own = self.file_of(volume).filter(|own| own.has_local_size);
+        if let (Some(own), Some(facts)) = (own, core.facts(volume)) {
+            let size_bytes = own.file.and_then(|file| self.ring.file(file)).and_then(file_size);
+            let intact_bytes = size_bytes.map_or(u64::MAX, |size_bytes| size_bytes.saturating_sub(own.base_bytes));
+            if intact_bytes < facts.size_bytes {
+                core.turn.damage(volume, Damage::Truncated { intact_bytes });
+            }
+        }
         core.turn.synced(volume, result >= 0, now, &mut self.actions);
+    }
+
+    /// Puts what went wrong into the log, and takes abilities back from the facts for later clients.
+    pub(super) fn report_incidents(&mut self, core: &mut Core) {
+        let device = &self.shared.settings.name;
+        core.turn.take_incidents(&mut self.incidents);
+        for incident in self.incidents.drain(..) {
+            match incident {
+                Incident::Failed(failed) => failure::log_io(device, core.volume_name(failed.volume), &failed),
+                Incident::Damaged { volume, damage } => {
+                    failure::log_damage(device, core.volume_name(volume), damage);
+                }
+                Incident::Withdrawn { volume, how } => {
+                    core.take_abilities(volume);
+                    failure::log_withdrawal(device, core.volume_name(volume), how);
+                }
+            }
+        }
     }
 
     /// Asks which parts of a range are allocated, on a thread of the volume.
     pub(super) fn query_allocation(&mut self, core: &mut Core, request: u32, volume: u32, now: Nanos) {
-        let query = core.volumes.get(volume as usize).and_then(Option::as_ref).and_then(|volume| {
-            let (file, asked) = (Arc::clone(volume.file.as_ref()?), *core.turn.asked(request));
-            Some((AllocationQuery { file, asked, base_bytes: volume.base_bytes }, Arc::clone(&volume.calls)))
+        let asked = *core.turn.asked(request);
+        let open = core.volumes.get(volume as usize).and_then(Option::as_ref);
+        if open.is_some_and(|open| open.file.is_none()) {
+            // Where nothing is stored, nothing is allocated.
+            let all = StatusExtent { length_bytes: asked.length_bytes, hole: true, zero: true };
+            return self.status_answered(core, request, volume, Allocation::Found(vec![all]));
+        }
+        let query = open.and_then(|open| {
+            let file = Arc::clone(open.file.as_ref()?);
+            Some((AllocationQuery { file, asked, base_bytes: open.base_bytes }, Arc::clone(&open.calls)))
         });
         let mailbox = Arc::clone(&self.mailbox);
         let is_started = query.is_some_and(|(query, calls)| {
             calls.run(Box::new(move || {
                 let found = allocation(&query);
-                mailbox.post_result(Box::new(move |worker, core| worker.status_answered(core, request, found)));
+                mailbox.post_result(Box::new(move |worker, core| worker.status_answered(core, request, volume, found)));
             }))
         });
         if !is_started {
@@ -274,28 +346,36 @@ impl Worker {
         }
     }
 
-    fn status_answered(&mut self, core: &mut Core, request: u32, found: Option<Vec<StatusExtent>>) {
+    fn status_answered(&mut self, core: &mut Core, request: u32, volume: u32, allocation: Allocation) {
         let now = linux::thread::monotonic_ns();
-        let is_ok = found.is_some();
-        if let Some(found) = found {
-            core.extents.insert(request, found);
+        let is_ok = matches!(allocation, Allocation::Found(_));
+        match allocation {
+            Allocation::Found(found) => _ = core.extents.insert(request, found),
+            Allocation::Ends(left_bytes) => core.turn.note_end(volume, left_bytes),
+            Allocation::Failed => {}
         }
         core.turn.status_found(request, is_ok, now, &mut self.actions);
     }
 }
 
-/// Asks the file system; `None` on failure.
-fn allocation(query: &AllocationQuery) -> Option<Vec<StatusExtent>> {
-    let start = query.base_bytes.checked_add(query.asked.offset_bytes)?;
-    let end = start.checked_add(query.asked.length_bytes)?;
+/// Asks the file system.
+fn allocation(query: &AllocationQuery) -> Allocation {
+    let start = query.base_bytes + query.asked.offset_bytes;
+    let end = start + query.asked.length_bytes;
+    // Behind the end of a file there is a hole, which a client would take for zeroes.
+    if let Some(size_bytes) = file_size(query.file.as_fd())
+        && size_bytes < end
+    {
+        return Allocation::Ends(size_bytes.saturating_sub(query.base_bytes));
+    }
     let limit = if query.asked.one_extent { 1 } else { MAX_EXTENTS };
     let mut found = Vec::new();
     let mut at = start;
     while at < end && found.len() < limit {
-        let run = data_run_at(query.file.as_fd(), at, end).ok()?;
+        let Ok(run) = data_run_at(query.file.as_fd(), at, end) else { return Allocation::Failed };
         let is_hole = run.is_hole;
         found.push(StatusExtent { length_bytes: run.end_bytes - at, hole: is_hole, zero: is_hole });
         at = run.end_bytes;
     }
-    Some(found)
+    Allocation::Found(found)
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::calls::Calls;
 use super::{Core, Threads};
+use crate::damage::Damage;
 use crate::error::EngineError;
 
 /// How often a drain looks whether all requests are answered.
@@ -21,7 +22,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct DrainReport {
     /// Requests that were not answered in time.
     pub abandoned_requests: usize,
-    /// Volumes whose last fsync failed or did not end.
+    /// Volumes whose last fsync failed or did not end, or which had lost data before.
     pub failed_syncs: u32,
     /// What was abandoned or not made durable, by volume, as sentences.
     pub losses: Vec<String>,
@@ -34,6 +35,8 @@ struct Unsynced {
     calls: Arc<Calls>,
     /// Requests that are not answered.
     abandoned: u32,
+    /// What it had lost before. The kernel reports a loss once, so its last fsync says nothing.
+    damage: Option<Damage>,
 }
 
 impl Threads {
@@ -88,11 +91,15 @@ impl Core {
         let volumes = (0..).zip(&self.volumes).filter_map(|(number, volume)| Some((number, volume.as_ref()?)));
         volumes
             // A file in memory has no stable storage.
-            .filter(|(_, volume)| !volume.facts.is_read_only && !volume.is_inline)
+            .filter(|(number, volume)| {
+                let is_damaged = self.turn.volume(*number).is_some_and(|(_, damage, _)| damage.is_some());
+                !volume.facts.is_read_only && (!volume.is_inline || is_damaged)
+            })
             .filter_map(|(number, volume)| {
                 let abandoned = requests.iter().find(|(of, _)| *of == number).map_or(0, |(_, requests)| *requests);
                 let (file, calls) = (Arc::clone(volume.file.as_ref()?), Arc::clone(&volume.calls));
-                Some(Unsynced { name: volume.facts.name.clone(), file, calls, abandoned })
+                let damage = self.turn.volume(number).and_then(|(_, damage, _)| damage);
+                Some(Unsynced { name: volume.facts.name.clone(), file, calls, abandoned, damage })
             })
             .collect()
     }
@@ -127,12 +134,15 @@ fn sync_all(volumes: Vec<Unsynced>, timeout: Duration, report: &mut DrainReport)
         ends[index] = Some(result.map_err(|error| error.to_string()));
     }
     for (volume, end) in volumes.iter().zip(ends) {
-        let why = match end {
-            Some(Ok(())) => continue,
-            Some(Err(error)) => format!("failed: {error}"),
-            None => "did not end".to_owned(),
+        let why = match (end, volume.damage) {
+            (Some(Ok(())), None) => continue,
+            (Some(Ok(())), Some(damage)) => {
+                format!("answered writes may be lost, because {}", damage.text())
+            }
+            (Some(Err(error)), _) => format!("the last fsync failed: {error}"),
+            (None, _) => "the last fsync did not end".to_owned(),
         };
         report.failed_syncs += 1;
-        report.losses.push(format!("{}: the last fsync {why}", volume.name));
+        report.losses.push(format!("{}: {why}", volume.name));
     }
 }

@@ -4,7 +4,9 @@
 use std::io;
 
 use block::Operation;
+use linux::ring::Emptying;
 
+use crate::damage::Damage;
 use crate::turn::FailedIo;
 
 /// An I/O failed; its requests are answered with an error.
@@ -43,6 +45,61 @@ pub(super) fn log_sync(device: &str, export: &str, errno: i32) {
         operation = "flush",
         errno,
         error,
-        "device '{device}': flush of export {export} failed, and its flushes fail from now on: {error}"
+        "device '{device}': flush of export {export} failed: {error}"
+    );
+}
+
+/// A volume has lost data.
+pub(super) fn log_damage(device: &str, export: &str, damage: Damage) {
+    let (word, text) = (damage.word(), damage.text());
+    tracing::error!(
+        name: "export_damaged",
+        target: "backing",
+        device,
+        export,
+        damage = word,
+        "device '{device}': answered writes of export {export} may be lost, because {text}; its FLUSH and FUA requests fail until it is opened again"
+    );
+}
+
+/// A volume was closed, and its data may not be on stable storage.
+pub(super) fn log_unsynced(device: &str, export: &str, error: Option<&io::Error>) {
+    let error = error.map_or_else(|| "it had lost data before".to_owned(), io::Error::to_string);
+    tracing::error!(
+        name: "not_synced",
+        target: "backing",
+        device,
+        export,
+        error,
+        "device '{device}': export {export} is closed, and its data may not be on stable storage: {error}"
+    );
+}
+
+/// A backing cannot do what it had said.
+pub(super) fn log_withdrawal(device: &str, export: &str, how: Emptying) {
+    let (what, instead) = match how {
+        Emptying::Discard => ("discard", "trims"),
+        Emptying::PunchHole => ("punch holes into", "trims and zeroes"),
+        Emptying::ZeroRange => ("zero ranges of", "zeroes"),
+    };
+    tracing::warn!(
+        name: "ability_withdrawn",
+        target: "backing",
+        device,
+        export,
+        ability = what,
+        "device '{device}': the system cannot {what} the backing of export {export}; it {instead} in another way from now on"
+    );
+}
+
+/// A backing is used in another way than was asked for.
+pub(super) fn log_note(device: &str, export: &str, note: &str) {
+    tracing::warn!(
+        name: "backing_note",
+        target: "backing",
+        device,
+        export,
+        note,
+        "device '{device}', export {export}: {note}"
     );
 }

@@ -338,6 +338,10 @@ impl ClientContext<'_> {
             *done += u64::from(span.length_bytes);
             verdict = self.lock.turn_mut().filled(number, self.now_ns, self.actions);
         }
+        if let Verdict::Skip(_) = verdict {
+            // A refused request: its payload was never taken, so there is nothing to discard.
+            verdict = self.lock.turn_mut().skipped(number, self.now_ns, self.actions);
+        }
         self.connections[connection].is_waiting = verdict == Verdict::Wait;
         self.lock.turn_mut().end_plug(request.is_held, self.now_ns);
         if verdict == Verdict::Wait {
@@ -554,6 +558,9 @@ impl Worker {
             unlocked(core, || client.fill(index, *cookie, *done, Payload { arena: &view, span }));
             *done += u64::from(span.length_bytes);
             verdict = core.turn.filled(connection.number, now, &mut self.actions);
+        }
+        if let Verdict::Skip(_) = verdict {
+            verdict = core.turn.skipped(connection.number, now, &mut self.actions);
         }
         connection.is_waiting = verdict == Verdict::Wait;
         *wants_turn |= !connection.is_waiting;

@@ -49,7 +49,7 @@ pub(crate) use volumes::MAX_VOLUMES;
 use crate::counters::LoopCounters;
 use crate::error::EngineError;
 pub use crate::turn::Traced;
-use crate::turn::{Action, Actions, Verdict};
+use crate::turn::{Action, Actions, Incident, Verdict};
 use calls::BlockingFile;
 use local_client::LocalClientState;
 use shared::{Route, unlocked};
@@ -139,6 +139,10 @@ pub(crate) struct Worker {
     inline_done: Vec<(RequestId, i32)>,
     /// Volumes whose fsync had nothing to do.
     inline_synced: Vec<u32>,
+    /// Volumes whose file ends too early for a write, and the bytes that are left of each.
+    inline_cut: Vec<(u32, u64)>,
+    /// What was not reported yet; kept to avoid allocation.
+    incidents: Vec<Incident>,
     delivered: Vec<(u32, i32)>,
     actions: Actions,
     performing: Actions,
@@ -195,6 +199,8 @@ impl Worker {
             deferred: Vec::with_capacity(256),
             inline_done: Vec::with_capacity(256),
             inline_synced: Vec::new(),
+            inline_cut: Vec::new(),
+            incidents: Vec::new(),
             delivered: Vec::with_capacity(256),
             actions: Actions::default(),
             performing: Actions::default(),
@@ -245,6 +251,7 @@ impl Worker {
         self.perform_deferred(core, now);
         self.run_local_clients(core, now);
         self.settle(core, now);
+        self.report_incidents(core);
         send_traced(core);
         self.send_dirty(core, now);
     }

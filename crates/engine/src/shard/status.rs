@@ -9,6 +9,7 @@ use super::end::EndReason;
 use super::shared::{Core, Route};
 use crate::backing::VolumeFacts;
 use crate::counters::{GroupCounters, LoopCounters, Sums};
+use crate::damage::Damage;
 use crate::saturation::Saturation;
 use crate::turn::Waits;
 
@@ -83,8 +84,8 @@ pub struct VolumeStatus {
     pub facts: VolumeFacts,
     /// Whether flushes are answered without flushing.
     pub has_unsafe_flush: bool,
-    /// Whether it was truncated by another program, or an fsync failed.
-    pub is_damaged: bool,
+    /// What it has lost since it was opened, if anything.
+    pub damage: Option<Damage>,
     /// What it waits for, if its backing has not answered for 2 s.
     pub unanswered: Option<Unanswered>,
     /// Its counters.
@@ -202,7 +203,7 @@ impl Core {
         let numbered = (0_u32..).zip(&self.volumes);
         numbered
             .filter_map(|(volume, file)| {
-                let (abilities, is_damaged, sums) = self.turn.volume(volume)?;
+                let (abilities, damage, sums) = self.turn.volume(volume)?;
                 let facts = file.as_ref()?.facts.clone();
                 let has_unsafe_flush = abilities.has_unsafe_flush && !abilities.is_null;
                 let unanswered = waits.iter().find(|(of, _)| *of == volume).map(|(_, waits)| {
@@ -210,7 +211,7 @@ impl Core {
                     Unanswered { oldest_ns: now.saturating_sub(since_ns), ios }
                 });
                 let sums = sums.clone();
-                Some(VolumeStatus { volume, facts, has_unsafe_flush, is_damaged, unanswered, sums })
+                Some(VolumeStatus { volume, facts, has_unsafe_flush, damage, unanswered, sums })
             })
             .collect()
     }

@@ -1,5 +1,6 @@
-//! Random opens, closes, requests, completions in any order, errors, switches, changes of weights
-//! and limits, groups and limiters that come and go, and a drain, over the whole turn with a fake device and
+//! Random opens, closes, requests, completions in any order, errors, lost data, withdrawn abilities,
+//! switches, changes of weights and limits, groups and limiters that come and go, and a drain, over the
+//! whole turn with a fake device and
 //! three workers that act in any order and give each other actions. Each request is answered exactly
 //! once or its connection was closed, and nothing is left at the end.
 //! Source: docs/specifications/engine.md, section 10 (test 63).
@@ -14,6 +15,7 @@ use elevator::registry::ENTRIES;
 use experiment::group::LowLimits;
 use experiment::{Limits, SchedulerSpec};
 use linux::buffer::Span;
+use linux::ring::Emptying;
 
 use super::Mailbox;
 use super::shared::{Core, Route};
@@ -31,6 +33,8 @@ struct Client {
     /// Whether its stream waits for the turn or for bytes.
     waits: bool,
     fills: bool,
+    /// Whether these bytes belong to a refused request.
+    skips: bool,
     /// Requests without their last piece, by cookie.
     open: BTreeMap<u64, Command>,
     output: VecDeque<(u32, Piece)>,
@@ -47,6 +51,7 @@ struct Io {
 struct Storm {
     stream: Stream,
     core: Core,
+    volumes: [VolumeAbilities; 3],
     /// The worker that acts in this step, and the actions that each has not performed yet.
     worker: usize,
     actions: [Actions; WORKERS],
@@ -61,6 +66,8 @@ struct Storm {
     switches: u64,
     /// The number of steps after which a limiter held a bio.
     held: u64,
+    /// The number of damaged volumes that were repaired.
+    damaged: u64,
     seed: u64,
 }
 
@@ -75,22 +82,24 @@ impl Storm {
             ..TurnSettings::probe()
         };
         let mut turn = Turn::new(&settings, settings.arena().expect("memory")).expect("a turn");
-        let volume = |alignment_bytes, can_punch, can_zero, base_bytes| VolumeAbilities {
+        let volume = |alignment_bytes, can_punch: bool, can_zero, base_bytes| VolumeAbilities {
             size_bytes: VOLUME_BYTES,
             is_read_only: false,
             alignment_bytes,
             emptying_alignment_bytes: alignment_bytes,
+            trimming: can_punch.then_some(Emptying::PunchHole),
             can_punch,
             can_zero,
+            uses_page_cache: alignment_bytes == 1,
             is_null: false,
             has_unsafe_flush: false,
             priority: Priority::NONE,
             positions: Positions::linear(base_bytes),
         };
-        for abilities in
-            [volume(1, true, false, 0), volume(4_096, true, true, 1 << 30), volume(512, false, false, 2 << 30)]
-        {
-            turn.add_volume(abilities);
+        let volumes =
+            [volume(1, true, false, 0), volume(4_096, true, true, 1 << 30), volume(512, false, false, 2 << 30)];
+        for abilities in &volumes {
+            turn.add_volume(abilities.clone());
         }
         let mut groups = vec![0];
         groups.extend(["a", "b", "c"].into_iter().filter_map(|name| turn.add_group(name, 0, 100, 0)));
@@ -101,6 +110,7 @@ impl Storm {
         Self {
             stream: Stream::new(seed),
             core,
+            volumes,
             worker: 0,
             actions: Default::default(),
             now: 1,
@@ -113,6 +123,7 @@ impl Storm {
             answered: 0,
             switches: 0,
             held: 0,
+            damaged: 0,
             seed,
         }
     }
@@ -151,6 +162,7 @@ impl Storm {
             4 => self.switch(),
             5..7 => self.weigh(),
             7 => self.limit(),
+            8 if self.stream.chance(1, 2) => self.repair(),
             8 => self.regroup(),
             9..20 => self.sync_done(),
             20..30 => self.status_done(),
@@ -447,10 +459,25 @@ impl Storm {
 
     fn fill(&mut self) {
         let Some(connection) = self.pick_client(|client| !client.is_closed && client.fills) else { return };
-        let verdict = self.core.turn.filled(connection, self.now, &mut self.actions[self.worker]);
+        let (turn, actions) = (&mut self.core.turn, &mut self.actions[self.worker]);
+        let verdict = match self.clients.get(&connection).is_some_and(|client| client.skips) {
+            true => turn.skipped(connection, self.now, actions),
+            false => turn.filled(connection, self.now, actions),
+        };
         if let Some(client) = self.clients.get_mut(&connection) {
             apply_verdict(client, verdict);
         }
+    }
+
+    /// A volume is as new, so that the storm does not end with three damaged ones.
+    fn repair(&mut self) {
+        let volume = self.stream.below(3);
+        self.damaged += u64::from(
+            self.core.turn.volume(u32::try_from(volume).expect("small")).is_some_and(|(_, damage, _)| damage.is_some()),
+        );
+        self.core
+            .turn
+            .repair(u32::try_from(volume).expect("small"), &self.volumes[usize::try_from(volume).expect("small")]);
     }
 
     fn complete(&mut self) {
@@ -465,6 +492,7 @@ impl Storm {
             0 => -5,
             1 => -11,
             2 => -28,
+            3..8 if is_emptying => -95,
             3 | 4 if !is_emptying => 0,
             5..10 if !is_emptying => i32::try_from(self.stream.below(u64::from(bytes) + 1)).unwrap_or(all),
             _ => all,
@@ -503,6 +531,7 @@ impl Storm {
             self.send();
             self.core.turn.expire(self.now);
             self.settle();
+            self.core.turn.take_incidents(&mut Vec::new());
             let is_quiet = self.ios.is_empty() && self.syncs.is_empty() && self.statuses.is_empty();
             let is_sent = self.clients.values().all(|client| client.output.is_empty() && !client.fills);
             if is_quiet && is_sent && self.core.turn.ios_in_flight() == 0 && self.core.turn.requests_in_flight() == 0 {
@@ -521,7 +550,8 @@ fn worker_of(connection: u32) -> usize {
 
 fn apply_verdict(client: &mut Client, verdict: Verdict) {
     client.waits = verdict == Verdict::Wait;
-    client.fills = matches!(verdict, Verdict::Fill(_));
+    client.skips = matches!(verdict, Verdict::Skip(_));
+    client.fills = client.skips || matches!(verdict, Verdict::Fill(_));
 }
 
 fn storm(seed: u64, events: u32) {
@@ -550,9 +580,12 @@ fn storm(seed: u64, events: u32) {
     storm.remove_groups();
     assert_eq!(storm.core.turn.memory_bytes().0, free_bytes + reserved_bytes, "memory was lost, seed {seed}");
     assert_eq!(storm.core.turn.counters().violations, 0, "seed {seed}");
-    let Storm { answered, switches, held, .. } = storm;
-    let is_wild = answered > u64::from(events) / 10 && switches > 10 && held > u64::from(events) / 20;
-    assert!(is_wild, "the storm was a calm: {answered} answers, {switches} switches, {held} steps with something held");
+    let Storm { answered, switches, held, damaged, .. } = storm;
+    let is_wild = answered > u64::from(events) / 10 && switches > 10 && held > u64::from(events) / 20 && damaged > 100;
+    assert!(
+        is_wild,
+        "the storm was a calm: {answered} answers, {switches} switches, {held} steps with something held, {damaged} damages"
+    );
 }
 
 #[test]

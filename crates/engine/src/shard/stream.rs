@@ -3,7 +3,7 @@
 //! ```text
 //! Parsing ─► submit ─► Go ───────────────► Parsing
 //!                ├──► Fill(span) ─ bytes ─► filled ─► Go | Fill | Wait
-//!                ├──► Skip(n) ──── bytes ─► Parsing
+//!                ├──► Skip(n) ──── bytes ─► skipped ─► Go
 //!                └──► Wait ─── Continue ──► as decided
 //! ```
 //! The socket of a waiting connection is not read: the socket's buffer fills and the client's own
@@ -88,8 +88,6 @@ struct AnsweredByProtocol {
     asked: ClientRequest,
     failure: Option<Failure>,
     note: &'static str,
-    /// Bytes of its payload, which is not used.
-    skip_bytes: u64,
 }
 
 /// A client's socket.
@@ -111,7 +109,8 @@ pub(super) struct Socket {
     /// Whether a poll for the peer's end is in the ring.
     is_watched: bool,
     is_ready: bool,
-    /// A request that the protocol answered, and for which there is no credit yet.
+    /// A request that the protocol answered. Its payload has to be discarded first, or there is no
+    /// credit yet.
     answered: Option<AnsweredByProtocol>,
     // outgoing
     pub headers: Slot,
@@ -330,8 +329,17 @@ impl Worker {
                 let skipped = u64::from(available).min(left);
                 socket.start += u32::try_from(skipped).unwrap_or(available);
                 let left = left - skipped;
-                socket.stream = if left == 0 { Stream::Parsing } else { Stream::Skipping(left) };
-                left == 0
+                socket.stream = Stream::Skipping(left);
+                if left > 0 {
+                    return false;
+                }
+                if socket.answered.is_some() {
+                    socket.stream = Stream::Parsing;
+                } else {
+                    let verdict = core.turn.skipped(socket.connection, now, &mut self.actions);
+                    apply_verdict(socket, verdict);
+                }
+                true
             }
             Stream::Parsing => self.parse_one(core, socket, available, now),
         }
@@ -380,8 +388,9 @@ impl Worker {
             }
             Parsed::Answered { consumed_bytes, skip_bytes, asked, failure, message } => {
                 consume(socket, consumed_bytes);
-                let answered = AnsweredByProtocol { asked, failure, note: message, skip_bytes };
-                self.answer_parsed(core, socket, answered, now)
+                socket.answered = Some(AnsweredByProtocol { asked, failure, note: message });
+                socket.stream = if skip_bytes == 0 { Stream::Parsing } else { Stream::Skipping(skip_bytes) };
+                true
             }
             Parsed::Disconnect { consumed_bytes } => {
                 consume(socket, consumed_bytes);
@@ -395,7 +404,7 @@ impl Worker {
         }
     }
 
-    /// Passes the protocol's own answer on, and skips its payload.
+    /// Passes the protocol's own answer on.
     fn answer_parsed(
         &mut self,
         core: &mut Core,
@@ -403,7 +412,7 @@ impl Worker {
         answered: AnsweredByProtocol,
         now: Nanos,
     ) -> bool {
-        let AnsweredByProtocol { asked, failure, note, skip_bytes } = answered;
+        let AnsweredByProtocol { asked, failure, note } = answered;
         if !core.turn.submit_answered(socket.connection, asked, failure, now, &mut self.actions).is_go() {
             socket.answered = Some(answered);
             socket.stream = Stream::Waiting;
@@ -412,7 +421,6 @@ impl Worker {
         if let (Some(Action::Reply { request, .. }), false) = (self.actions.list.last(), note.is_empty()) {
             socket.notes.push((*request, note));
         }
-        socket.stream = if skip_bytes == 0 { Stream::Parsing } else { Stream::Skipping(skip_bytes) };
         true
     }
 

@@ -3,13 +3,15 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use block::SECTOR_BYTES;
 use linux::claims::Claim;
 use linux::ring::FileId;
 
-use super::Worker;
 use super::calls::{BLOCKING_FILE, BlockingFile, Calls, OTHER_FILE};
 use super::shared::{Core, Locked, Route};
+use super::{Worker, failure};
 use crate::backing::{OpenVolume, VolumeFacts};
+use crate::damage::Damage;
 use crate::error::EngineError;
 
 /// The most volumes of a device.
@@ -32,6 +34,8 @@ pub(super) struct VolumeFile {
     is_blocking: bool,
     /// The threads for what may block.
     pub calls: Arc<Calls>,
+    /// Whether it is a file of another owner whose size can be asked for at any time.
+    has_local_size: bool,
 }
 
 impl Drop for VolumeFile {
@@ -53,6 +57,34 @@ impl Drop for VolumeFile {
     }
 }
 
+/// A volume that was removed, and whose file may hold data that is not on stable storage yet.
+pub(crate) struct Removed {
+    name: String,
+    /// The file and its threads; `None` where nothing was written.
+    written: Option<(Arc<OwnedFd>, Arc<Calls>)>,
+    damage: Option<Damage>,
+}
+
+impl Removed {
+    /// Makes everything durable, as a drain does, and does not wait for it: the file's device may hang.
+    /// A failure is in the log, because no client is left to be told.
+    pub fn sync(self, device: &str) {
+        let Self { name, written, damage } = self;
+        let Some((file, calls)) = written else { return };
+        if damage.is_some() {
+            return failure::log_unsynced(device, &name, None);
+        }
+        let device = device.to_owned();
+        let sync = move || {
+            if let Err(error) = linux::device::make_durable(file.as_fd()) {
+                failure::log_unsynced(&device, &name, Some(&error));
+            }
+        };
+        // Without a thread the kernel writes the data back in its own time, as it does for files.
+        calls.run(Box::new(sync));
+    }
+}
+
 /// A volume as a worker uses it.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct OwnFile {
@@ -67,6 +99,11 @@ pub(super) struct OwnFile {
     pub is_inline: bool,
     /// Whether all I/O on it blocks: `file` is none then.
     pub is_blocking: bool,
+    /// Whether the file's size is checked before each write.
+    pub has_local_size: bool,
+    /// The size when it was last asked for, and the turn of the loop in which that was.
+    pub size_bytes: u64,
+    pub size_turn: u64,
 }
 
 impl Core {
@@ -77,7 +114,7 @@ impl Core {
     }
 
     /// Adds an open volume; returns its number.
-    fn add_volume(&mut self, mut volume: OpenVolume) -> Result<u32, EngineError> {
+    fn add_volume(&mut self, mut volume: OpenVolume, device: &str) -> Result<u32, EngineError> {
         let number = self.volumes.iter().position(Option::is_none).unwrap_or(self.volumes.len());
         let number = u32::try_from(number).unwrap_or(MAX_VOLUMES);
         if number >= MAX_VOLUMES {
@@ -91,14 +128,17 @@ impl Core {
         }
         volume.place(number, self.model_used_bytes);
         if volume.model.is_some() {
-            self.model_used_bytes += volume.facts.size_bytes;
+            // Volumes begin at whole sectors of the model.
+            let used_bytes = volume.facts.size_bytes.next_multiple_of(SECTOR_BYTES);
+            self.model_used_bytes += used_bytes;
             if self.model_capacity_bytes.is_some_and(|capacity| self.model_used_bytes > capacity) {
-                self.model_used_bytes -= volume.facts.size_bytes;
+                self.model_used_bytes -= used_bytes;
                 let message = format!("volume '{}' does not fit on the device model any more", volume.facts.name);
                 return Err(EngineError::usage(message, "name all volumes at the start, or use another device"));
             }
         }
-        let OpenVolume { facts, abilities, opened, claim, base_bytes, may_grow, is_inline, is_blocking, .. } = volume;
+        let OpenVolume { facts, abilities, opened, claim, base_bytes, may_grow, is_inline, .. } = volume;
+        let OpenVolume { is_blocking, has_local_size, .. } = volume;
         let is_direct = opened.as_ref().is_some_and(|opened| opened.is_direct);
         let file = opened.map(|opened| Arc::new(opened.file));
         let calls = Calls::new(&facts.name, if is_blocking { BLOCKING_FILE } else { OTHER_FILE });
@@ -109,21 +149,47 @@ impl Core {
         }
         self.volumes_version += 1;
         let id = self.volumes_version;
-        self.volumes[number as usize] =
-            Some(VolumeFile { id, facts, file, claim, base_bytes, is_inline, is_direct, may_grow, is_blocking, calls });
+        if let Some(note) = &facts.note {
+            failure::log_note(device, &facts.name, note);
+        }
+        self.volumes[number as usize] = Some(VolumeFile {
+            id,
+            facts,
+            file,
+            claim,
+            base_bytes,
+            is_inline,
+            is_direct,
+            may_grow,
+            is_blocking,
+            calls,
+            has_local_size,
+        });
         Ok(number)
     }
 
-    /// Closes a volume that has no users.
-    fn remove_volume(&mut self, volume: u32) -> bool {
+    /// Removes a volume that has no users.
+    fn remove_volume(&mut self, volume: u32) -> Option<Removed> {
+        let damage = self.turn.volume(volume).and_then(|(_, damage, _)| damage);
         if !self.turn.remove_volume(volume) {
-            return false;
+            return None;
         }
-        self.volumes[volume as usize] = None;
+        let name = self.volume_name(volume).to_owned();
+        let removed = self.volumes[volume as usize].take().filter(|volume| !volume.facts.is_read_only);
+        let written = removed.and_then(|volume| Some((Arc::clone(volume.file.as_ref()?), Arc::clone(&volume.calls))));
         self.volumes_version += 1;
         // The other workers close their descriptors at once, so that the file can be used elsewhere.
         (0..self.workers.len()).for_each(|worker| self.wake_if_asleep(worker));
-        true
+        Some(Removed { name, written, damage })
+    }
+
+    /// Takes abilities that a volume turned out not to have out of what later clients are told.
+    pub(super) fn take_abilities(&mut self, volume: u32) {
+        let Some((abilities, ..)) = self.turn.volume(volume) else { return };
+        let (can_trim, can_zero_fast) = (abilities.trimming.is_some(), abilities.can_punch || abilities.can_zero);
+        if let Some(Some(file)) = self.volumes.get_mut(volume as usize) {
+            (file.facts.can_trim, file.facts.can_zero_fast) = (can_trim, can_zero_fast);
+        }
     }
 
     /// The file of a volume that becomes larger with it, and the threads to ask it on.
@@ -159,7 +225,7 @@ impl Worker {
     /// Adds an open volume; returns its number.
     pub fn add_volume(&mut self, core: &mut Locked<'_>, volume: OpenVolume) -> Result<u32, EngineError> {
         let name = volume.facts.name.clone();
-        let number = core.add_volume(volume)?;
+        let number = core.add_volume(volume, &self.shared.settings.name)?;
         self.refresh_files(core);
         if self.files[number as usize].is_some_and(|own| own.is_closed) {
             self.remove_volume(core, number);
@@ -171,11 +237,11 @@ impl Worker {
         Ok(number)
     }
 
-    /// Closes a volume that has no users.
-    pub fn remove_volume(&mut self, core: &mut Locked<'_>, volume: u32) -> bool {
-        let is_removed = core.remove_volume(volume);
+    /// Removes a volume that has no users; `None` while it has.
+    pub fn remove_volume(&mut self, core: &mut Locked<'_>, volume: u32) -> Option<Removed> {
+        let removed = core.remove_volume(volume);
         self.refresh_files(core);
-        is_removed
+        removed
     }
 
     /// Opens and closes this worker's files as volumes were added and removed.
@@ -203,7 +269,7 @@ impl Worker {
             let &VolumeFile { id, ref file, ref claim, base_bytes, is_inline, is_direct, is_blocking, .. } = volume;
             *blocking = file.as_ref().filter(|_| is_blocking).map(|file| {
                 let (file, calls) = (Arc::clone(file), Arc::clone(&volume.calls));
-                BlockingFile { file, calls }
+                BlockingFile { file, calls, base_bytes }
             });
             let file = file.as_ref().filter(|_| !is_blocking).map(|file| self.ring.add_file(file.try_clone()?));
             if is_direct {
@@ -217,7 +283,18 @@ impl Worker {
             // Without it the device is still claimed for as long as the server lives.
             let claim = claim.as_ref().and_then(|claim| claim.as_fd().try_clone_to_owned().ok());
             let claim = claim.and_then(|claim| self.ring.add_file(claim).ok());
-            *own = Some(OwnFile { id, file, claim, is_closed, base_bytes, is_inline, is_blocking });
+            *own = Some(OwnFile {
+                id,
+                file,
+                claim,
+                is_closed,
+                base_bytes,
+                is_inline,
+                is_blocking,
+                has_local_size: volume.has_local_size,
+                size_bytes: 0,
+                size_turn: 0,
+            });
         }
     }
 }

@@ -74,6 +74,15 @@ impl Turn {
         self.continue_pending(connection, now, actions)
     }
 
+    /// Tells that the bytes of the last verdict are discarded.
+    pub fn skipped(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {
+        if let Some(request) = self.connections[connection].refused.take() {
+            let failure = self.requests[request].failure;
+            self.answer_now(request, failure, actions);
+        }
+        self.continue_pending(connection, now, actions)
+    }
+
     /// Continues the pending request of a connection; if it needs memory, the connection joins its
     /// group's queue.
     fn continue_pending(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {
@@ -129,11 +138,15 @@ impl Turn {
                     let Some(request) = self.take_credit(connection, asked, now) else { return Verdict::Wait };
                     self.connections[connection].pending = Pending::Nothing;
                     if let Some(failure) = self.refusal(connection, &asked) {
+                        if asked.payload_bytes > 0 {
+                            // A client takes an answer to a request that it is still sending for a
+                            // fault of the server.
+                            self.requests[request].failure = Some(failure);
+                            self.connections[connection].refused = Some(request);
+                            return Verdict::Skip(asked.payload_bytes);
+                        }
                         self.answer_now(request, Some(failure), actions);
-                        return match asked.payload_bytes {
-                            0 => Verdict::Go,
-                            bytes => Verdict::Skip(bytes),
-                        };
+                        return Verdict::Go;
                     }
                     self.begin(request, now, actions);
                     if self.requests[request].next_bytes < self.requests[request].end_bytes {
@@ -216,6 +229,12 @@ impl Turn {
                 _ => Failure::Invalid,
             });
         }
+        if let Some(damage) = volume.damage {
+            let is_durable = is_write && asked.fua && !volume.abilities.has_unsafe_flush;
+            if is_durable || damage.has_lost(asked) {
+                return Some(Failure::Io);
+            }
+        }
         if asked.one_piece && asked.length_bytes > self.memory.total_bytes() / 2 {
             return Some(Failure::Overflow);
         }
@@ -226,7 +245,7 @@ impl Turn {
     }
 
     /// How zeroes can be made without writing them, if the volume can.
-    fn emptying_for(&self, connection: u32, asked: &ClientRequest) -> Option<Emptying> {
+    pub(super) fn emptying_for(&self, connection: u32, asked: &ClientRequest) -> Option<Emptying> {
         let abilities = &self.volume_of(connection)?.abilities;
         if !asked.no_hole && abilities.can_punch {
             return Some(Emptying::PunchHole);
@@ -247,7 +266,6 @@ impl Turn {
         let end = asked.offset_bytes + asked.length_bytes;
         match asked.command {
             Command::Flush => self.flush(request, now, actions),
-            Command::BlockStatus if is_null => self.answer_now(request, Some(Failure::NotSupported), actions),
             Command::BlockStatus => actions.push(Action::Status { request, volume: index }),
             Command::Cache => self.answer_now(request, None, actions),
             _ if asked.length_bytes == 0 => self.answer_now(request, None, actions),
@@ -259,8 +277,8 @@ impl Turn {
                 // as they are.
                 let first = asked.offset_bytes.next_multiple_of(emptying_alignment);
                 let behind = end - end % emptying_alignment;
-                let can_punch = self.volume_of(connection).is_some_and(|volume| volume.abilities.can_punch);
-                if first >= behind || !can_punch {
+                let can_trim = self.volume_of(connection).is_some_and(|volume| volume.abilities.trimming.is_some());
+                if first >= behind || !can_trim {
                     return self.answer_now(request, None, actions);
                 }
                 self.requests[request].next_bytes = first;
@@ -279,13 +297,15 @@ impl Turn {
         if volume.abilities.is_null || volume.abilities.has_unsafe_flush || volume.abilities.is_read_only {
             return self.answer_now(request, None, actions);
         }
+        if volume.damage.is_some() {
+            return self.answer_now(request, Some(Failure::Io), actions);
+        }
         match volume.flush.join(request, now) {
             Joined::Start => {
                 self.counters.syncs += 1;
                 actions.push(Action::Sync { volume: index });
             }
             Joined::Wait => {}
-            Joined::Failed => self.answer_now(request, Some(Failure::Io), actions),
         }
     }
 
@@ -421,8 +441,9 @@ impl Turn {
                 Some(cut_transfer(kind, from, until, abilities.alignment_bytes, is_sourceless))
             }
             Command::Trim => {
-                let length = (end - from).min(MAX_EMPTYING_BYTES);
-                Some(cut_emptying(Emptying::PunchHole, length))
+                // If the ability was withdrawn since the request began, the part ends without effect.
+                let how = abilities.trimming.unwrap_or(Emptying::PunchHole);
+                Some(cut_emptying(how, (end - from).min(MAX_EMPTYING_BYTES)))
             }
             _ => {
                 let emptying = self.emptying_for(connection, &asked);

@@ -4,9 +4,10 @@
 use block::Nanos;
 
 use super::admit::credit_bytes;
-use super::state::{Pending, Stage, Waiting};
+use super::state::{Pending, Stage, Volume, Waiting};
 use super::{Action, Actions, Piece, Turn};
 use crate::counters::{Counted, Outcome};
+use crate::damage::Damage;
 use crate::protocol::{Command, Failure};
 use crate::table::NIL;
 
@@ -64,6 +65,10 @@ impl Turn {
             return;
         }
         self.release_parts(index);
+        // A durable operation that failed meanwhile may have taken the only report of this one's loss.
+        let is_write = asked.command != Command::Read;
+        let is_lost = is_write && self.must_be_durable(index) && self.volume_of(connection).is_none_or(is_damaged);
+        let failure = failure.or(is_lost.then_some(Failure::Io));
         // Punching holes and zeroing ranges have no durable form (FUA), so a flush follows.
         let needs_flush = asked.fua && matches!(asked.command, Command::Trim | Command::WriteZeroes);
         match failure {
@@ -76,8 +81,13 @@ impl Turn {
     pub fn synced(&mut self, volume: u32, is_ok: bool, now: Nanos, actions: &mut Actions) {
         let mut served = std::mem::take(&mut self.served);
         served.clear();
+        if !is_ok {
+            self.damage(volume, Damage::NotDurable);
+        }
+        let mut is_ok = is_ok;
         if let Some(Some(state)) = self.volumes.get_mut(volume as usize) {
-            state.is_damaged |= !is_ok;
+            // The damage of another operation, while this one ran, may be what it did not report.
+            is_ok = state.damage.is_none();
             if state.flush.completed(is_ok, now, &mut served) {
                 self.counters.syncs += 1;
                 actions.push(Action::Sync { volume });
@@ -242,6 +252,9 @@ impl Turn {
             self.requests[request].failure.get_or_insert(Failure::Io);
             self.release_part(part);
         }
+        if let Some(request) = self.connections[connection].refused.take() {
+            return self.finish(request, now, actions);
+        }
         if let Pending::Parts(request) = pending {
             let of = &mut self.requests[request];
             of.end_bytes = of.next_bytes;
@@ -277,4 +290,8 @@ impl Turn {
         }
         actions.push(Action::Finished { connection });
     }
+}
+
+fn is_damaged(volume: &Volume) -> bool {
+    volume.damage.is_some()
 }

@@ -7,23 +7,34 @@ use super::{
     Action, Actions, ConnectionBounds, OVERDUE_NS, Piece, Positions, Turn, TurnSettings, Verdict, VolumeAbilities,
     Waits,
 };
+use crate::damage::Damage;
 use crate::protocol::{ClientRequest, Command, Failure};
 use experiment::Limits;
 use linux::buffer::Span;
+use linux::ring::Emptying;
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
-struct Bench {
-    turn: Turn,
-    actions: Actions,
-    connection: u32,
+pub(super) struct Bench {
+    pub(super) turn: Turn,
+    pub(super) actions: Actions,
+    pub(super) connection: u32,
     seen: Vec<Action>,
     now: Nanos,
 }
 
 impl Bench {
-    fn new(alignment_bytes: u32, size_bytes: u64) -> Self {
+    pub(super) fn new(alignment_bytes: u32, size_bytes: u64) -> Self {
         Self::with_depth(64, alignment_bytes, size_bytes)
+    }
+
+    /// With a volume whose abilities are changed.
+    pub(super) fn with(alignment_bytes: u32, size_bytes: u64, change: impl FnOnce(&mut VolumeAbilities)) -> Self {
+        let mut bench = Self::with_depth(64, alignment_bytes, size_bytes);
+        let mut abilities = abilities(alignment_bytes, size_bytes);
+        change(&mut abilities);
+        bench.turn.repair(0, &abilities);
+        bench
     }
 
     fn with_depth(device_depth: u32, alignment_bytes: u32, size_bytes: u64) -> Self {
@@ -37,18 +48,7 @@ impl Bench {
 
     /// Adds a volume; returns a connection to it.
     fn add_volume(&mut self, alignment_bytes: u32, size_bytes: u64) -> u32 {
-        let volume = self.turn.add_volume(VolumeAbilities {
-            size_bytes,
-            is_read_only: false,
-            alignment_bytes,
-            emptying_alignment_bytes: alignment_bytes,
-            can_punch: true,
-            can_zero: false,
-            is_null: false,
-            has_unsafe_flush: false,
-            priority: Priority::NONE,
-            positions: Positions::linear(0),
-        });
+        let volume = self.turn.add_volume(abilities(alignment_bytes, size_bytes));
         self.connect(volume)
     }
 
@@ -71,7 +71,7 @@ impl Bench {
 
     /// Submits a request, reports its payload as received as often as the turn asks for data, and
     /// dispatches; returns the resulting actions.
-    fn asks(&mut self, asked: ClientRequest) -> Vec<Action> {
+    pub(super) fn asks(&mut self, asked: ClientRequest) -> Vec<Action> {
         let mut verdict = self.turn.submit(self.connection, asked, self.now, &mut self.actions);
         while let Verdict::Fill(_) = verdict {
             verdict = self.turn.filled(self.connection, self.now, &mut self.actions);
@@ -79,17 +79,17 @@ impl Bench {
         self.settle()
     }
 
-    fn ends(&mut self, io: RequestId, result: i32) -> Vec<Action> {
+    pub(super) fn ends(&mut self, io: RequestId, result: i32) -> Vec<Action> {
         self.turn.completed(io, result, self.now, &mut self.actions);
         self.settle()
     }
 
-    fn syncs(&mut self, is_ok: bool) -> Vec<Action> {
+    pub(super) fn syncs(&mut self, is_ok: bool) -> Vec<Action> {
         self.turn.synced(0, is_ok, 3, &mut self.actions);
         self.settle()
     }
 
-    fn settle(&mut self) -> Vec<Action> {
+    pub(super) fn settle(&mut self) -> Vec<Action> {
         let mut all = Vec::new();
         self.turn.begin_turn(self.now);
         loop {
@@ -103,7 +103,24 @@ impl Bench {
     }
 }
 
-fn asked(command: Command, offset_bytes: u64, length_bytes: u64) -> ClientRequest {
+fn abilities(alignment_bytes: u32, size_bytes: u64) -> VolumeAbilities {
+    VolumeAbilities {
+        size_bytes,
+        is_read_only: false,
+        alignment_bytes,
+        emptying_alignment_bytes: alignment_bytes,
+        trimming: Some(Emptying::PunchHole),
+        can_punch: true,
+        can_zero: false,
+        uses_page_cache: true,
+        is_null: false,
+        has_unsafe_flush: false,
+        priority: Priority::NONE,
+        positions: Positions::linear(0),
+    }
+}
+
+pub(super) fn asked(command: Command, offset_bytes: u64, length_bytes: u64) -> ClientRequest {
     ClientRequest {
         cookie: 0,
         offset_bytes,
@@ -121,7 +138,7 @@ fn asked(command: Command, offset_bytes: u64, length_bytes: u64) -> ClientReques
 }
 
 /// I/O, bytes and durability of every `Start`.
-fn starts(actions: &[Action]) -> Vec<(RequestId, u32, bool)> {
+pub(super) fn starts(actions: &[Action]) -> Vec<(RequestId, u32, bool)> {
     let start = |action: &Action| match *action {
         Action::Start { io, bytes, is_durable, .. } => Some((io, bytes, is_durable)),
         _ => None,
@@ -129,7 +146,7 @@ fn starts(actions: &[Action]) -> Vec<(RequestId, u32, bool)> {
     actions.iter().filter_map(start).collect()
 }
 
-fn pieces(actions: &[Action]) -> Vec<Piece> {
+pub(super) fn pieces(actions: &[Action]) -> Vec<Piece> {
     let piece = |action: &Action| match *action {
         Action::Reply { piece, .. } => Some(piece),
         _ => None,
@@ -137,7 +154,7 @@ fn pieces(actions: &[Action]) -> Vec<Piece> {
     actions.iter().filter_map(piece).collect()
 }
 
-fn syncs(actions: &[Action]) -> usize {
+pub(super) fn syncs(actions: &[Action]) -> usize {
     actions.iter().filter(|action| matches!(action, Action::Sync { .. })).count()
 }
 
@@ -256,7 +273,7 @@ fn test_28_after_a_failed_fsync_flushes_fail_and_reads_do_not() {
     let failed = Piece::Failed { failure: Failure::Io, offset_bytes: None, last: true };
     assert_eq!(pieces(&bench.syncs(false)), [failed]);
     assert_eq!(pieces(&bench.asks(asked(Command::Flush, 0, 0))), [failed]);
-    assert!(bench.turn.volume(0).is_some_and(|(_, is_damaged, _)| is_damaged));
+    assert_eq!(bench.turn.volume(0).and_then(|(_, damage, _)| damage), Some(Damage::NotDurable));
     assert_eq!(starts(&bench.asks(asked(Command::Read, 0, 512))).len(), 1);
 }
 
@@ -295,7 +312,8 @@ fn four_parts_of_a_long_write_are_under_way_at_once_and_no_more() {
 fn a_refused_write_has_its_payload_skipped() {
     let mut bench = Bench::new(1, MIB);
     let verdict = bench.turn.submit(bench.connection, asked(Command::Write, MIB - 512, 4_096), 1, &mut bench.actions);
-    assert_eq!(verdict, Verdict::Skip(4_096));
+    assert_eq!((verdict, bench.actions.list.len()), (Verdict::Skip(4_096), 0), "no answer before its payload");
+    assert_eq!(bench.turn.skipped(bench.connection, 1, &mut bench.actions), Verdict::Go);
     let failed = Piece::Failed { failure: Failure::NoSpace, offset_bytes: None, last: true };
     assert_eq!(pieces(&bench.settle()), [failed]);
 }

@@ -20,6 +20,7 @@ use super::occupancy::{Occupancy, Usage};
 use super::state::{Connection, ConnectionBounds, Group, Io, Part, Request, Volume, VolumeAbilities};
 use super::{Turn, TurnCounters};
 use crate::counters::{GroupCounters, Sums};
+use crate::damage::Damage;
 use crate::memory::Memory;
 use crate::table::Table;
 
@@ -148,7 +149,7 @@ impl Turn {
             counters: TurnCounters::default(),
             is_traced: false,
             traced: Vec::new(),
-            failed_io: None,
+            incidents: Vec::new(),
             done: Vec::with_capacity(MAX_SPANS),
             served: Vec::with_capacity(256),
             gathered: Vec::with_capacity(MAX_SPANS),
@@ -194,10 +195,10 @@ impl Turn {
         }
     }
 
-    /// A volume's abilities, whether it is damaged, and its sums.
-    pub fn volume(&self, volume: u32) -> Option<(&VolumeAbilities, bool, &Sums)> {
+    /// A volume's abilities, what it has lost, and its sums.
+    pub fn volume(&self, volume: u32) -> Option<(&VolumeAbilities, Option<Damage>, &Sums)> {
         let state = self.volumes.get(volume as usize)?.as_ref()?;
-        Some((&state.abilities, state.is_damaged || state.flush.is_poisoned(), &state.sums))
+        Some((&state.abilities, state.damage, &state.sums))
     }
 
     #[inline]

@@ -14,7 +14,10 @@ mod answer;
 #[cfg(test)]
 mod cases;
 mod control;
+#[cfg(test)]
+mod damage_cases;
 mod direct;
+mod incidents;
 mod limiting;
 mod occupancy;
 mod overdue;
@@ -37,6 +40,7 @@ pub(crate) use self::overdue::OVERDUE_NS;
 pub(crate) use self::overdue::Waits;
 pub use self::tracing::Traced;
 pub(crate) use control::{TurnSettings, check_scheduler};
+pub(crate) use incidents::{FailedIo, Incident};
 pub(crate) use limiting::check_limiter;
 pub use state::ConnectionBounds;
 pub(crate) use state::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
@@ -47,7 +51,6 @@ use crate::table::Table;
 use occupancy::Occupancy;
 use overdue::Overdue;
 use plugs::Plugs;
-pub(crate) use state::FailedIo;
 use state::{Connection, Group, Io, Part, Request, Volume};
 
 /// What the shard does next with a connection's stream.
@@ -57,7 +60,7 @@ pub(crate) enum Verdict {
     Go,
     /// Store the next bytes of the stream in this span, then call [`Turn::filled`].
     Fill(Span),
-    /// Discard this many bytes, then continue parsing.
+    /// Discard this many bytes, then call [`Turn::skipped`].
     Skip(u32),
     /// Stop reading; [`Action::Continue`] will follow.
     Wait,
@@ -253,7 +256,7 @@ pub(crate) struct Turn {
     counters: TurnCounters,
     is_traced: bool,
     traced: Vec<Traced>,
-    failed_io: Option<FailedIo>,
+    incidents: Vec<Incident>,
     // Scratch space, kept to avoid allocation.
     done: Vec<Done>,
     served: Vec<u32>,

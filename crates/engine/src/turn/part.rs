@@ -3,10 +3,11 @@
 use block::{Extent, Flags, GroupId, Nanos, Operation, RequestId, SECTOR_BYTES, Status};
 use elevator::Attributes;
 use linux::buffer::Span;
+use linux::ring::Emptying;
 
-use super::state::{FailedIo, Io, Part, PartKind, Stage, context_id, device_attribute};
+use super::state::{Io, Part, PartKind, Stage, context_id, device_attribute};
 use super::{Action, Actions, Turn};
-use crate::protocol::Failure;
+use crate::protocol::{Command, Failure};
 use crate::table::NIL;
 
 /// Errors of the system that mean "try again".
@@ -36,10 +37,11 @@ impl Turn {
     }
 
     /// The range of the file that the part's present stage reads or writes, and its memory.
-    fn transfer_of(&self, part: &Part) -> (u64, Span) {
+    pub(super) fn transfer_of(&self, part: &Part) -> (u64, Span) {
         let alignment = u64::from(self.alignment_of(part));
         let first = part.offset_bytes - part.offset_bytes % alignment;
-        let behind = part.end_bytes().next_multiple_of(alignment);
+        let end = part.offset_bytes + u64::from(self.piece_of(part));
+        let behind = end.next_multiple_of(alignment);
         let block = u32::try_from(alignment).unwrap_or(u32::MAX);
         let length_bytes = u32::try_from(behind - first).unwrap_or(u32::MAX);
         match (part.stage, part.scratch) {
@@ -47,6 +49,12 @@ impl Turn {
             (Stage::ReadingTail, Some(scratch)) => (behind - alignment, Span::of(scratch, block, block)),
             _ => (first, Span::of(part.slot.unwrap_or(self.zeroes), 0, length_bytes)),
         }
+    }
+
+    /// Bytes that the part's next transfer moves. Zeroes are written in pieces, because a part that could
+    /// not be emptied is longer than the memory that holds them.
+    fn piece_of(&self, part: &Part) -> u32 {
+        if part.kind == PartKind::Zeroes { part.length_bytes.min(self.max_part_bytes) } else { part.length_bytes }
     }
 
     /// Bytes between the start of the part's memory and its data.
@@ -103,7 +111,7 @@ impl Turn {
             _ if is_reading => Operation::Read,
             PartKind::Read | PartKind::Write => Operation::Write,
             PartKind::Zeroes => Operation::WriteZeroes,
-            PartKind::Empty(_) if request.asked.command == crate::protocol::Command::Trim => Operation::Discard,
+            PartKind::Empty(_) if request.asked.command == Command::Trim => Operation::Discard,
             PartKind::Empty(_) => Operation::WriteZeroes,
         };
         let is_whole = (place.device_bytes | end_bytes).is_multiple_of(SECTOR_BYTES);
@@ -184,7 +192,7 @@ impl Turn {
         actions.push(Action::Start { io, volume, is_write, position_bytes, first_span, spans, bytes, is_durable });
     }
 
-    fn must_be_durable(&self, request: u32) -> bool {
+    pub(super) fn must_be_durable(&self, request: u32) -> bool {
         let request = &self.requests[request];
         request.asked.fua && self.volume_of(request.connection).is_some_and(|volume| !volume.abilities.has_unsafe_flush)
     }
@@ -199,32 +207,36 @@ impl Turn {
             .next()
             .and_then(|(cookie, _)| self.parts.get(u32::try_from(cookie).ok()?))
             .is_some_and(|part| matches!(part.kind, PartKind::Empty(_)));
+        let is_torn = operation == Operation::Read && self.is_torn(io, result);
         let state = &mut self.ios[io.slot() as usize];
         let failure = match u32::try_from(result) {
             Err(_) if matches!(-result, EAGAIN | EINTR) && state.retries < MAX_RETRIES => {
                 state.retries += 1;
                 return self.retry(io, actions);
             }
+            Err(_) if is_emptying && is_unsupported(-result) => Some(Failure::NotSupported),
             Err(_) => Some(failure_of(-result)),
             Ok(_) if is_emptying => None,
             Ok(moved) => {
                 state.done_bytes = state.done_bytes.saturating_add(moved);
                 if state.done_bytes < state.total_bytes {
                     state.empty_answers += u8::from(moved == 0);
-                    if state.empty_answers < 2 {
+                    if state.empty_answers < 2 && !is_torn {
                         return self.retry(io, actions);
                     }
-                    // A read returned nothing although the range lies inside the volume: the file
-                    // was truncated by another program.
+                    // A read ended although the range lies inside the volume: another program has
+                    // truncated the file.
                     Some(Failure::Io)
                 } else {
                     None
                 }
             }
         };
-        if failure.is_some() {
-            self.note_failure(io, operation, result);
-            self.note_damage(io, operation, result);
+        if let Some(failure) = failure
+            && failure != Failure::NotSupported
+        {
+            // What was moved before is no errno: the backing ends there.
+            self.note_failure(io, operation, result.min(0), failure);
         }
         self.leave_device(io, now);
         let mut done = std::mem::take(&mut self.done);
@@ -246,40 +258,26 @@ impl Turn {
         self.gathered = parts;
     }
 
-    /// Keeps what failed for [`Turn::take_failed_io`].
-    fn note_failure(&mut self, io: RequestId, operation: Operation, result: i32) {
-        let parts = self.queue.bios_of(io).filter_map(|(cookie, _)| self.parts.get(u32::try_from(cookie).ok()?));
-        let Some(first) = parts.min_by_key(|part| part.offset_bytes) else { return };
-        self.failed_io = Some(FailedIo {
-            volume: self.connections[self.requests[first.request].connection].volume,
-            operation,
-            offset_bytes: first.offset_bytes,
-            length_bytes: self.ios[io.slot() as usize].total_bytes.max(first.length_bytes),
-            errno: u32::try_from(result).is_err().then_some(-result),
-        });
-    }
-
-    /// The I/O that the last [`Turn::completed`] ended with a failure, for the log.
-    pub fn take_failed_io(&mut self) -> Option<FailedIo> {
-        self.failed_io.take()
-    }
-
-    /// Marks a volume that ends early as damaged, which the status shows.
-    fn note_damage(&mut self, io: RequestId, operation: Operation, result: i32) {
+    /// Whether a read ended inside a block of direct I/O, as it does only at the end of the file. The
+    /// rest of the block cannot be asked for.
+    fn is_torn(&self, io: RequestId, moved: i32) -> bool {
         let part = self.queue.bios_of(io).next().and_then(|(cookie, _)| u32::try_from(cookie).ok());
-        let Some(part) = part.and_then(|part| self.parts.get(part)) else { return };
-        let connection = self.requests[part.request].connection;
-        if operation == Operation::Read
-            && result == 0
-            && let Some(volume) = self.volume_of_mut(connection)
-        {
-            volume.is_damaged = true;
-        }
+        let alignment = part.and_then(|part| self.parts.get(part)).map_or(1, |part| self.alignment_of(part));
+        u32::try_from(moved).is_ok_and(|moved| !moved.is_multiple_of(alignment))
     }
 
     fn part_completed(&mut self, part: u32, failure: Option<Failure>, now: Nanos, actions: &mut Actions) {
         let at = self.parts[part];
+        if let (Some(Failure::NotSupported), PartKind::Empty(how)) = (failure, at.kind) {
+            return self.empty_otherwise(part, how, now, actions);
+        }
         match (failure, at.stage) {
+            (None, Stage::Transfer) if self.piece_of(&at) < at.length_bytes => {
+                let piece_bytes = self.piece_of(&at);
+                self.parts[part].offset_bytes += u64::from(piece_bytes);
+                self.parts[part].length_bytes -= piece_bytes;
+                self.submit_bio(part, now, actions);
+            }
             (None, Stage::ReadingHead) => {
                 self.patch_head(&at);
                 let next = if self.has_separate_tail(&at) { Stage::ReadingTail } else { Stage::Transfer };
@@ -293,6 +291,26 @@ impl Turn {
             }
             _ => self.end_part(part, failure, now, actions),
         }
+    }
+
+    /// The backing cannot empty ranges in this way after all. A trim has then done what it can; zeroes
+    /// are made in another way, and written if there is none.
+    fn empty_otherwise(&mut self, part: u32, how: Emptying, now: Nanos, actions: &mut Actions) {
+        let index = self.parts[part].request;
+        let (connection, asked) = (self.requests[index].connection, self.requests[index].asked);
+        self.withdraw(self.connections[connection].volume, how);
+        if asked.command == Command::Trim {
+            return self.end_part(part, None, now, actions);
+        }
+        self.parts[part].kind = match self.emptying_for(connection, &asked) {
+            Some(other) => PartKind::Empty(other),
+            None if asked.fast_zero => {
+                self.requests[index].end_bytes = self.requests[index].next_bytes;
+                return self.end_part(part, Some(Failure::NotSupported), now, actions);
+            }
+            None => PartKind::Zeroes,
+        };
+        self.submit_bio(part, now, actions);
     }
 
     /// Whether the last block is covered partly and is not the first.
@@ -419,6 +437,15 @@ impl Turn {
     pub(super) fn is_linked_writer(&self, part: u32) -> bool {
         self.is_writer(part) && self.parts[part].stage != Stage::Filling
     }
+}
+
+/// Whether an errno means that a range cannot be emptied in this way, as opposed to a failure.
+fn is_unsupported(errno: i32) -> bool {
+    const EINVAL: i32 = 22;
+    const ENOTTY: i32 = 25;
+    const ENOSYS: i32 = 38;
+    const EOPNOTSUPP: i32 = 95;
+    matches!(errno, EINVAL | ENOTTY | ENOSYS | EOPNOTSUPP)
 }
 
 /// The failure that the client gets for an errno.

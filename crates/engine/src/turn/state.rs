@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
-use block::{ContextId, GroupId, Nanos, Operation, Priority, RequestId};
+use block::{ContextId, GroupId, Nanos, Priority, RequestId};
 use linux::Slot;
 use linux::buffer::Span;
 use linux::ioctl::FileExtent;
 use linux::ring::Emptying;
 
 use crate::counters::Sums;
+use crate::damage::Damage;
 use crate::flush::FlushMachine;
 use crate::protocol::{ClientRequest, Command, Failure};
 use crate::table::NIL;
@@ -31,12 +32,17 @@ pub(crate) struct VolumeAbilities {
     pub is_read_only: bool,
     /// I/O must begin and end at multiples of this; 1 = anywhere. A power of two.
     pub alignment_bytes: u32,
-    /// Emptying must begin and end at multiples of this; 1 = anywhere. A power of two.
+    /// Emptying must begin and end at multiples of this; 1 = anywhere. A power of two, and at least
+    /// `alignment_bytes`, because zeroes may have to be written after all.
     pub emptying_alignment_bytes: u32,
+    /// How ranges are trimmed; none if trimming has no effect.
+    pub trimming: Option<Emptying>,
     /// Whether holes can be punched.
     pub can_punch: bool,
     /// Whether ranges can be zeroed and stay allocated.
     pub can_zero: bool,
+    /// Whether data is written to the page cache first, which reports a failure later.
+    pub uses_page_cache: bool,
     /// Whether there is no storage: reads are zeroes, writes vanish.
     pub is_null: bool,
     /// Whether flushes are answered at once and FUA is ignored.
@@ -112,7 +118,8 @@ pub(crate) fn device_attribute(volume: u32, extent: u32) -> u32 {
 pub(crate) struct Volume {
     pub abilities: VolumeAbilities,
     pub flush: FlushMachine,
-    pub is_damaged: bool,
+    /// What it has lost since it was opened.
+    pub damage: Option<Damage>,
     /// Parts that write, oldest first; kept only where blocks may be read, modified and written
     /// back.
     pub writers_head: u32,
@@ -134,7 +141,7 @@ impl Volume {
         Self {
             abilities,
             flush: FlushMachine::default(),
-            is_damaged: false,
+            damage: None,
             writers_head: NIL,
             writers_tail: NIL,
             modifying: 0,
@@ -209,6 +216,8 @@ pub(crate) struct Connection {
     pub waiting: Waiting,
     /// The part whose payload is being received.
     pub filling: Option<u32>,
+    /// The request that was refused and is answered when its payload has been discarded.
+    pub refused: Option<u32>,
     /// The client's memory for the request in `pending`, if it is direct.
     pub memory: Vec<Span>,
     /// Whether the client is gone, so that answers are not needed.
@@ -373,18 +382,6 @@ pub(crate) struct Io {
     pub done_bytes: u32,
     pub retries: u8,
     pub empty_answers: u8,
-}
-
-/// An I/O that failed.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(crate) struct FailedIo {
-    pub volume: u32,
-    pub operation: Operation,
-    /// Where it begins in the export; of several merged parts, the first.
-    pub offset_bytes: u64,
-    pub length_bytes: u32,
-    /// None if the backing ended before it.
-    pub errno: Option<i32>,
 }
 
 /// The context of a connection in the queue.

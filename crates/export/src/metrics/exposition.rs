@@ -159,8 +159,9 @@ impl Snapshot {
         };
         let size = volumes().map(|(labels, volume)| (labels, signed(volume.facts.size_bytes)));
         writer.gauge("export_size", "Size of the export", Some(Unit::Bytes), size)?;
-        let damaged = volumes().map(|(labels, volume)| (labels, i64::from(volume.is_damaged)));
-        writer.gauge("export_damaged", "1 after an fsync failed or the backing was truncated", None, damaged)?;
+        let damaged = volumes().map(|(labels, volume)| (labels, i64::from(volume.damage.is_some())));
+        let help = "1 after a durable operation failed or the backing was truncated";
+        writer.gauge("export_damaged", help, None, damaged)?;
         let unanswered = |volume: &VolumeStatus| volume.unanswered.map_or(0.0, |it| seconds(it.oldest_ns));
         let waits = volumes().map(|(labels, volume)| (labels, unanswered(volume)));
         let help = "Age of the oldest I/O, if the backing has not answered for 2 s; else 0";

@@ -159,6 +159,15 @@ impl State {
         self.set_active_with(configuration, draining, self.active().credentials.clone());
     }
 
+    /// Takes over what the devices have found out about themselves: an ability that a backing does not
+    /// have after all is not offered to later clients.
+    fn renew_facts(&self) {
+        let active = self.active();
+        if self.devices.facts(&active.configuration) != active.facts {
+            self.set_active(active.configuration.clone(), active.draining);
+        }
+    }
+
     fn set_active_with(&self, configuration: Configuration, draining: bool, credentials: Arc<Credentials>) {
         let facts = self.devices.facts(&configuration, &self.active().facts);
         let next = Arc::new(ActiveState { configuration, facts, credentials, draining });
@@ -340,6 +349,7 @@ impl Server {
                     self.state.devices.remove_unused_groups(&self.state.active().configuration);
                     hangs.check(&self.state.devices);
                     monitor.check(&self.state.devices.saturations()).iter().for_each(ShareChange::log);
+                    self.state.renew_facts();
                     continue;
                 }
                 // The server holds a sender itself, so the channel cannot be disconnected.

@@ -66,6 +66,12 @@ impl DeviceFacts {
         self.size_bytes.store(size_bytes, Ordering::Release);
     }
 
+    /// The device as it is offered from now on: an ability that its backing turned out not to have is
+    /// offered no more.
+    pub fn with_abilities_of(self, volume: &VolumeFacts) -> Self {
+        Self { can_discard: volume.can_trim && !volume.is_read_only, ..self }
+    }
+
     /// The features offered.
     pub fn features(&self) -> u64 {
         let mut features = bits(&[
@@ -150,6 +156,7 @@ mod tests {
             can_zero_fast: true,
             uses_page_cache: false,
             description: String::new(),
+            note: None,
         };
         DeviceFacts::new(&volume, "a name longer than twenty bytes", 1)
     }

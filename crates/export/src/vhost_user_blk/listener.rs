@@ -162,7 +162,11 @@ fn serve(stream: UnixStream, served: &Served, shared: &Shared, report: &Report) 
     };
     let life = life(&stream, served, &label);
     life.connected();
-    let (facts, shard) = (served.facts.clone(), served.shard.clone());
+    let facts = match served.shard.facts(served.volume) {
+        Ok(volume) => served.facts.clone().with_abilities_of(&volume),
+        Err(_) => served.facts.clone(),
+    };
+    let shard = served.shard.clone();
     let session = Session::new(label.clone(), facts, shard, client, Arc::clone(&commands), Arc::clone(report));
     let mut messages = BackendReqHandler::from_stream(stream, Arc::new(Mutex::new(session)));
     loop {

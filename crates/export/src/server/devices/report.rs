@@ -185,8 +185,15 @@ pub struct ExportReport {
     /// The node of its local block device, `/dev/ublkb0`; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Whether it was truncated, or an fsync failed.
+    /// Whether answered writes may be lost, so that FLUSH and FUA fail until it is opened again.
     pub damaged: bool,
+    /// Why it is damaged; absent if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+    /// What an operator should know of its backing, for example that it uses the page cache although
+    /// direct I/O was asked for; usually absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// What waits for its backing, if that has not answered for 2 s; absent else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<UnansweredReport>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::counters::{Counted, GroupCounters, Sums, TimeHistogram, Times};
-use engine::{DepthState, GroupShare, GroupStatus, Saturation, ShardHandle, ShardStatus, VolumeStatus};
+use engine::{Damage, DepthState, GroupShare, GroupStatus, Saturation, ShardHandle, ShardStatus, VolumeStatus};
 
 use super::report::{
     ConnectionReport, DeviceReport, DevicesReport, ExportReport, GroupReport, KindsReport, LatencyReport, LoopReport,
@@ -151,7 +151,9 @@ fn export(device: &str, volume: &VolumeStatus, served: &[String], nodes: &BTreeM
         block_bytes: facts.block_bytes,
         served: served.contains(&facts.name),
         node: nodes.get(&facts.name).cloned(),
-        damaged: volume.is_damaged,
+        damaged: volume.damage.is_some(),
+        damage: volume.damage.map(Damage::text),
+        note: facts.note.clone(),
         unanswered: volume
             .unanswered
             .map(|it| UnansweredReport { oldest_s: tenths(it.oldest_ns as f64 / 1e9), ios: it.ios }),
