@@ -358,11 +358,14 @@ impl Ring {
                 let mut length = [0; 16];
                 length[..8].copy_from_slice(&length_bytes.to_ne_bytes());
                 let start = Some(position_bytes);
-                self.on_file(
+                let entry = self.on_file(
                     file,
                     |fd| opcode::UringCmd16::new(fd, BLOCK_DISCARD).addr(start).cmd(length).build(),
                     |fd| opcode::UringCmd16::new(fd, BLOCK_DISCARD).addr(start).cmd(length).build(),
-                )
+                );
+                // By a worker, as fallocate is: without waiting, drivers that cannot refuse to wait (zram,
+                // many of dm) answer EOPNOTSUPP.
+                entry.flags(squeue::Flags::ASYNC)
             }
         };
         self.push(with_token(entry, token));

@@ -182,6 +182,12 @@ impl Worker {
         true
     }
 
+    /// The bytes of a volume that its file still has, where that can be told without waiting.
+    fn bytes_left_of(&self, volume: u32) -> Option<u64> {
+        let own = self.file_of(volume).filter(|own| own.has_local_size)?;
+        Some(file_size(self.ring.file(own.file?)?)?.saturating_sub(own.base_bytes))
+    }
+
     /// Does the I/Os that exceeded the last turn's inline budget.
     pub(super) fn perform_deferred(&mut self, core: &mut Locked<'_>, now: Nanos) {
         if self.deferred.is_empty() {
@@ -292,23 +298,27 @@ impl Worker {
         if result < 0 {
             failure::log_sync(&self.shared.settings.name, core.volume_name(volume), -result);
         }
-        let own = self.file_of(volume).filter(|own| own.has_local_size);
-        if let (Some(own), Some(facts)) = (own, core.facts(volume)) {
-            let size_bytes = own.file.and_then(|file| self.ring.file(file)).and_then(file_size);
-            let intact_bytes = size_bytes.map_or(u64::MAX, |size_bytes| size_bytes.saturating_sub(own.base_bytes));
-            if intact_bytes < facts.size_bytes {
-                core.turn.damage(volume, Damage::Truncated { intact_bytes });
-            }
+        if let (Some(intact_bytes), Some(facts)) = (self.bytes_left_of(volume), core.facts(volume))
+            && intact_bytes < facts.size_bytes
+        {
+            core.turn.damage(volume, Damage::Truncated { intact_bytes });
         }
         core.turn.synced(volume, result >= 0, now, &mut self.actions);
     }
 
     /// Puts what went wrong into the log, and takes abilities back from the facts for later clients.
     pub(super) fn report_incidents(&mut self, core: &mut Core) {
-        let device = &self.shared.settings.name;
         core.turn.take_incidents(&mut self.incidents);
-        for incident in self.incidents.drain(..) {
+        let device = &self.shared.settings.name;
+        for incident in std::mem::take(&mut self.incidents) {
             match incident {
+                // A read tells only that the file ends before it.
+                Incident::Damaged { volume, damage: Damage::Truncated { intact_bytes } }
+                    if self.bytes_left_of(volume).is_some_and(|left_bytes| left_bytes < intact_bytes) =>
+                {
+                    let intact_bytes = self.bytes_left_of(volume).unwrap_or(intact_bytes);
+                    core.turn.damage(volume, Damage::Truncated { intact_bytes });
+                }
                 Incident::Failed(failed) => failure::log_io(device, core.volume_name(failed.volume), &failed),
                 Incident::Damaged { volume, damage } => {
                     failure::log_damage(device, core.volume_name(volume), damage);
