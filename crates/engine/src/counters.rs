@@ -7,41 +7,46 @@ use block::Nanos;
 
 use crate::protocol::Command;
 
-/// The four kinds of request with separate counters.
+/// The kinds of request with separate counters.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Counted {
     /// Reads.
     Read,
-    /// Writes and zeroing.
+    /// Writes of data.
     Write,
     /// Flushes.
     Flush,
     /// Trims.
     Discard,
+    /// Zeroing: what was asked for, of which little may have been written.
+    WriteZeroes,
 }
 
 impl Counted {
     /// All kinds, in the order of the arrays.
-    pub const ALL: [Counted; 4] = [Counted::Read, Counted::Write, Counted::Flush, Counted::Discard];
+    pub const ALL: [Counted; 5] =
+        [Counted::Read, Counted::Write, Counted::Flush, Counted::Discard, Counted::WriteZeroes];
 
     /// The kind under which a command is counted; hints and status queries are not counted.
     pub const fn of(command: Command) -> Option<Self> {
         match command {
             Command::Read => Some(Counted::Read),
-            Command::Write | Command::WriteZeroes => Some(Counted::Write),
+            Command::Write => Some(Counted::Write),
+            Command::WriteZeroes => Some(Counted::WriteZeroes),
             Command::Flush => Some(Counted::Flush),
             Command::Trim => Some(Counted::Discard),
             Command::Cache | Command::BlockStatus => None,
         }
     }
 
-    /// The name in status output: `read`, `write`, `flush`, `discard`.
+    /// The name in status output: `read`, `write`, `flush`, `discard`, `write_zeroes`.
     pub const fn name(self) -> &'static str {
         match self {
             Counted::Read => "read",
             Counted::Write => "write",
             Counted::Flush => "flush",
             Counted::Discard => "discard",
+            Counted::WriteZeroes => "write_zeroes",
         }
     }
 }
@@ -163,7 +168,7 @@ pub(crate) struct Outcome {
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
     /// By kind, in the order of [`Counted::ALL`].
-    pub by_kind: [Tally; 4],
+    pub by_kind: [Tally; 5],
 }
 
 impl Sums {
@@ -195,7 +200,7 @@ pub struct GroupCounters {
     /// Sums by kind.
     pub sums: Sums,
     /// Histograms by kind, in the order of [`Counted::ALL`].
-    pub times: [Times; 4],
+    pub times: [Times; 5],
 }
 
 impl GroupCounters {

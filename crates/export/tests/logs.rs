@@ -96,6 +96,8 @@ fn the_life_of_a_connection_is_two_events_with_its_sums() {
         assert_eq!(client.write(0, at * 4096, &[1; 4096]).error, 0);
     }
     assert_eq!(client.read(0, 8192).error, 0);
+    assert_eq!(client.ask(0, command::WRITE_ZEROES, 0, 1 << 20).error, 0);
+    assert_eq!(client.ask(0, command::TRIM, 0, 1 << 19).error, 0);
     assert_eq!(client.read(1 << 20, 4096).error, error::EINVAL, "behind the end");
     client.send(&client.request(0, command::DISCONNECT, 1, 0, 0));
     client.assert_closed();
@@ -111,8 +113,9 @@ fn the_life_of_a_connection_is_two_events_with_its_sums() {
     }
     assert_eq!(events[0]["identity"], json!(format!("uid={uid}")));
     assert_eq!(end["reason"], "disconnected");
-    assert_eq!((&end["requests"], &end["errors"]), (&json!(5), &json!(1)), "{end}");
+    assert_eq!((&end["requests"], &end["errors"]), (&json!(7), &json!(1)), "{end}");
     assert_eq!((&end["read_bytes"], &end["written_bytes"]), (&json!(8192), &json!(12288)), "{end}");
+    assert_eq!((&end["zeroed_bytes"], &end["trimmed_bytes"]), (&json!(1 << 20), &json!(1 << 19)), "{end}");
     let duration_s = end["duration_s"].as_f64().unwrap();
     assert!(duration_s > 0.0 && duration_s < 60.0, "{end}");
 }

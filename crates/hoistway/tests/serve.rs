@@ -364,7 +364,7 @@ fn t62_groups_connections_and_exports_count_the_same() {
     let sums = |status: &serde_json::Value, list: &str| {
         let mut sums: BTreeMap<(String, &str), u64> = BTreeMap::new();
         for entry in status[list].as_array().unwrap() {
-            for kind in ["read", "write", "flush", "discard"] {
+            for kind in ["read", "write", "flush", "discard", "write_zeroes"] {
                 for figure in ["requests", "bytes", "errors"] {
                     *sums.entry((kind.to_owned(), figure)).or_default() += entry[kind][figure].as_u64().unwrap_or(0);
                 }

@@ -283,13 +283,15 @@ impl ClientLife {
         let Self { client, export, group, device, listener, begun, .. } = self;
         let duration_s = begun.elapsed().as_secs_f64();
         let ConnectionEnd { reason, sums } = end;
-        let Totals { requests, errors, read_bytes, written_bytes } = Totals::of(sums);
+        let Totals { requests, errors, read_bytes, written_bytes, zeroed_bytes, trimmed_bytes } = Totals::of(sums);
         let (word, why) = (reason.word(), reason.text());
         let sentence = format!(
-            "client {client} left export {export} after {duration_s:.1} s, because {why}: {}, {} read, {} written, {}",
+            "client {client} left export {export} after {duration_s:.1} s, because {why}: {}, {} read, {} written{}{}, {}",
             counted(requests, "request"),
             counted(read_bytes, "byte"),
             counted(written_bytes, "byte"),
+            if_any(zeroed_bytes, "zeroed"),
+            if_any(trimmed_bytes, "trimmed"),
             counted(errors, "error")
         );
         let is_fault = matches!(reason, EndReason::Invalid | EndReason::Stalled);
@@ -309,6 +311,8 @@ impl ClientLife {
                     errors,
                     read_bytes,
                     written_bytes,
+                    zeroed_bytes,
+                    trimmed_bytes,
                     "{sentence}"
                 )
             };
@@ -317,12 +321,20 @@ impl ClientLife {
     }
 }
 
+/// `, 512 bytes zeroed`; nothing for none, as of most clients.
+fn if_any(bytes: u64, what: &str) -> String {
+    if bytes == 0 { String::new() } else { format!(", {} {what}", counted(bytes, "byte")) }
+}
+
 /// What a client did, in numbers.
 struct Totals {
     requests: u64,
     errors: u64,
     read_bytes: u64,
     written_bytes: u64,
+    /// Asked to be zeroed, and trimmed: of these little or nothing may have been written.
+    zeroed_bytes: u64,
+    trimmed_bytes: u64,
 }
 
 impl Totals {
@@ -333,6 +345,8 @@ impl Totals {
             errors: all().iter().map(|tally| tally.errors).sum(),
             read_bytes: sums.of(Counted::Read).bytes,
             written_bytes: sums.of(Counted::Write).bytes,
+            zeroed_bytes: sums.of(Counted::WriteZeroes).bytes,
+            trimmed_bytes: sums.of(Counted::Discard).bytes,
         }
     }
 }

@@ -163,7 +163,7 @@ impl State {
     /// have after all is not offered to later clients.
     fn renew_facts(&self) {
         let active = self.active();
-        if self.devices.facts(&active.configuration) != active.facts {
+        if self.devices.facts(&active.configuration, &active.facts) != active.facts {
             self.set_active(active.configuration.clone(), active.draining);
         }
     }

@@ -297,7 +297,7 @@ pub struct KindsReport<T> {
     /// Of reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<T>,
-    /// Of writes and zeroing.
+    /// Of writes of data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<T>,
     /// Of flushes.
@@ -306,12 +306,15 @@ pub struct KindsReport<T> {
     /// Of trims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discard: Option<T>,
+    /// Of zeroing; the bytes are those asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_zeroes: Option<T>,
 }
 
 impl<T> KindsReport<T> {
     /// From values in the order of [`engine::counters::Counted::ALL`].
-    pub(super) fn of([read, write, flush, discard]: [Option<T>; 4]) -> Self {
-        Self { read, write, flush, discard }
+    pub(super) fn of([read, write, flush, discard, write_zeroes]: [Option<T>; 5]) -> Self {
+        Self { read, write, flush, discard, write_zeroes }
     }
 }
 

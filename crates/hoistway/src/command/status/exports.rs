@@ -14,7 +14,7 @@ const NAMED: usize = 8;
 const CLIENTS_WIDTH: usize = 24;
 /// The columns that a narrow terminal does not show, the first to go first.
 const OMITTED: [&str; 3] = ["DEVICE", "ERRORS", "INFL"];
-const KINDS: [&str; 4] = ["read", "write", "flush", "discard"];
+const KINDS: [&str; 5] = ["read", "write", "flush", "discard", "write_zeroes"];
 
 /// The lines of the table.
 pub fn lines(answer: &Value, width: usize) -> Vec<String> {

@@ -106,7 +106,8 @@ pub struct Flow {
 }
 
 impl Flow {
-    fn add(&mut self, more: &Flow) {
+    /// Adds the requests of another source.
+    pub fn add(&mut self, more: &Flow) {
         self.ios += more.ios;
         self.bytes += more.bytes;
         self.service_ns = self.service_ns.zip(more.service_ns).map(|(own, more)| own + more);

@@ -82,11 +82,14 @@ fn notes(device: &Value) -> BTreeMap<String, String> {
 }
 
 fn group(group: &Value, outstanding: u64) -> GroupSample {
+    // Zeroing is a write that moves no data.
+    let mut writes = flow(group, "write");
+    writes.add(&Flow { bytes: 0, ..flow(group, "write_zeroes") });
     let limits = ["io.max", "io.low", "io.latency"].into_iter().filter_map(|file| group[file].as_str());
     GroupSample {
         path: text(&group["path"]),
         weight: u32::try_from(number(&group["weight"])).unwrap_or(u32::MAX),
-        flows: ["read", "write"].map(|kind| flow(group, kind)),
+        flows: [flow(group, "read"), writes],
         discards: flow(group, "discard"),
         outstanding: Some(outstanding),
         throttled_ns: group["throttled_ns"].as_u64(),
