@@ -19,6 +19,8 @@ const LOSES: u8 = 1;
 const STARVES: u8 = 2;
 /// It allocates for one request in a hundred.
 const ALLOCATES: u8 = 3;
+/// It keeps a request that the host takes back.
+const KEEPS: u8 = 4;
 
 /// Longest wait before class no longer matters.
 const AGE_NS: Nanos = 500 * MILLISECOND;
@@ -62,8 +64,8 @@ impl<const BUG: u8> TwoClasses<BUG> {
     }
 
     fn take(&mut self, slot: u32) {
-        let is_out = self.lists.iter_mut().any(|list| list.remove(&mut self.links, slot));
-        if !is_out {
+        let holder = self.lists.iter_mut().find(|list| list.iter(&self.links).any(|queued| queued == slot));
+        if !holder.is_some_and(|list| list.remove(&mut self.links, slot)) {
             self.violations += 1;
         }
     }
@@ -76,6 +78,12 @@ impl<const BUG: u8> Elevator for TwoClasses<BUG> {
     fn requests_merged(&mut self, _requests: &Requests, _keep: RequestId, gone: RequestId, _now: Nanos) {
         if self.links.is_linked(gone.slot()) {
             self.take(gone.slot());
+        }
+    }
+
+    fn withdrawn(&mut self, _requests: &Requests, id: RequestId, _now: Nanos) {
+        if BUG != KEEPS {
+            self.take(id.slot());
         }
     }
 
@@ -157,6 +165,12 @@ fn a_lost_request_is_found() {
 fn a_starved_request_is_found() {
     let failure = found::<STARVES>();
     assert!(failure.part == Part::Storm && failure.what.contains("P7"), "{failure}");
+}
+
+#[test]
+fn a_request_that_stays_when_it_is_taken_back_is_found() {
+    let failure = found::<KEEPS>();
+    assert!(matches!(failure.part, Part::Storm | Part::RandomCalls), "{failure}");
 }
 
 #[test]

@@ -296,8 +296,8 @@ pub trait Elevator {
 
     // ---- a request's life ----
 
-    /// A request enters the policy's queues. It leaves them exactly once: chosen, drained, or
-    /// merged into another.
+    /// A request enters the policy's queues. It leaves them exactly once: chosen, drained, merged
+    /// into another, or withdrawn.
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake;
 
     /// The same as [`Elevator::insert`] at [`Position::Sorted`] without a hint, for a request that
@@ -346,9 +346,15 @@ pub trait Elevator {
         Wake::No
     }
 
-    /// An inserted request leaves for good: completed, merged into another, or drained to another
-    /// policy. Called exactly once for each inserted request, also for one that the host takes back
-    /// while it is queued.
+    /// The host takes a queued request back, because nobody waits for it any more: it leaves the
+    /// policy's queues without service. Its `released` follows at once. A separate method so that a
+    /// policy whose `released` need not know where a request is pays nothing on that path; a policy
+    /// whose `released` removes a request that is still queued does not implement it.
+    fn withdrawn(&mut self, _requests: &Requests, _id: RequestId, _now: Nanos) {}
+
+    /// An inserted request leaves for good: completed, merged into another, drained to another
+    /// policy, or taken back by the host while it is queued ([`Elevator::withdrawn`] comes first) or
+    /// chosen. Called exactly once for each inserted request.
     fn released(&mut self, _requests: &Requests, _id: RequestId, _now: Nanos) -> Wake {
         Wake::No
     }

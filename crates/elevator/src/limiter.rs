@@ -45,7 +45,7 @@ pub struct LimiterConfiguration {
 pub enum Verdict {
     /// It goes on to the next stage.
     Pass,
-    /// It is held; [`Limiter::next_released`] names it later, exactly once.
+    /// It is held; [`Limiter::next_released`] names it later, exactly once, unless it is withdrawn.
     Held,
 }
 
@@ -67,7 +67,7 @@ pub struct RequestEnd {
 /// The host guarantees the same as to an elevator. In addition, after every event it calls
 /// [`Limiter::next_released`] until that returns `None` (a submission can release other bios, a
 /// merge frees room, a change of depth wakes waiters), and it leaves a bio that is
-/// [`Verdict::Held`] alone until then.
+/// [`Verdict::Held`] alone until then, unless it takes it back ([`Limiter::withdrawn`]).
 pub trait Limiter {
     // ---- a bio's life ----
 
@@ -77,6 +77,11 @@ pub trait Limiter {
 
     /// The next bio that may go on, in order; it is no longer held.
     fn next_released(&mut self, now: Nanos) -> Option<BioId>;
+
+    /// A held bio is taken back, because nobody waits for it any more: it is no longer held and is
+    /// never released. It costs its group nothing at the level at which it waited. The host may take
+    /// back several before it calls [`Limiter::next_released`] again.
+    fn withdrawn(&mut self, id: BioId, now: Nanos);
 
     /// A bio that passed was merged into a request instead of becoming one, or the request that it
     /// became was merged into another.

@@ -93,6 +93,7 @@ macro_rules! limiters {
             mut
             fn submit(&mut self, id: BioId, bio: &Bio, now: Nanos) -> Verdict;
             fn next_released(&mut self, now: Nanos) -> Option<BioId>;
+            fn withdrawn(&mut self, id: BioId, now: Nanos) -> ();
             fn merged(&mut self, id: BioId, bio: &Bio, now: Nanos) -> ();
             fn issued(&mut self, attributes: &Bio, now: Nanos) -> ();
             fn requeued(&mut self, attributes: &Bio, now: Nanos) -> ();

@@ -122,6 +122,12 @@ impl Elevator for Noop {
         requests.id_of(self.queued.pop_front(&mut self.links)?)
     }
 
+    fn withdrawn(&mut self, _requests: &Requests, id: RequestId, _now: Nanos) {
+        if !self.queued.remove(&mut self.links, id.slot()) {
+            self.violations += 1;
+        }
+    }
+
     fn drains_by_sector(&self) -> bool {
         self.company == MergeCandidates::Pipeline
     }

@@ -286,6 +286,7 @@ macro_rules! calls {
         fn started(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
         fn requeued(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
         fn completed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
+        fn withdrawn(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> ();
         fn released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
         fn timer(&mut self, requests: &Requests, now: Nanos) -> Wake;
         fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake;

@@ -211,6 +211,10 @@ impl Elevator for Wfq {
         id
     }
 
+    fn withdrawn(&mut self, _requests: &Requests, id: RequestId, now: Nanos) {
+        self.take(id.slot(), now);
+    }
+
     fn has_work(&self, _queue: HardwareQueue) -> bool {
         !self.groups.at(GroupId::ROOT.0).waiting.is_empty()
     }

@@ -27,6 +27,11 @@ impl Admitted {
         }
     }
 
+    /// Removes those whose submitter is gone.
+    pub(crate) fn forget(&mut self, of: &impl Fn(u64) -> bool) {
+        self.cookies.retain(|cookie| !of(*cookie));
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.cookies.is_empty()

@@ -110,6 +110,13 @@ impl Counters {
         sums.in_flight = sums.in_flight.saturating_sub(1);
     }
 
+    /// A request was taken back: it no longer is in flight, and was no I/O.
+    pub(crate) fn withdrawn(&mut self, operation: Operation, now: Nanos) {
+        self.advance(now);
+        let sums = self.of_mut(operation);
+        sums.in_flight = sums.in_flight.saturating_sub(1);
+    }
+
     #[inline]
     pub(crate) fn completed(&mut self, operation: Operation, sectors: u32, start_ns: Nanos, now: Nanos) {
         self.advance(now);

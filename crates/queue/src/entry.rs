@@ -267,7 +267,9 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Adds a request to a plug, which is flushed first if it is full enough.
     fn plug(&mut self, plug: &mut Plug, id: RequestId, now: Nanos) {
-        let newest_sectors = plug.newest().map_or(0, |newest| self.requests.attributes(newest).extent.sectors);
+        // The newest may have been taken back.
+        let newest = plug.newest().and_then(|id| self.requests.in_slot(id.slot()).filter(|(live, _)| *live == id));
+        let newest_sectors = newest.map_or(0, |(_, request)| request.attributes.extent.sectors);
         if plug.len() >= self.era.plug_requests || newest_sectors >= self.era.plug_sectors {
             self.unplug(plug, now);
         }

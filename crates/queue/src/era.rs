@@ -34,6 +34,10 @@ pub struct Era {
     pub closes_full_requests: bool,
     /// Whether a bio that slept for a request looks for merge candidates again before it uses it.
     pub searches_again: bool,
+    /// Whether bios of different contexts may share a request. A host whose clients come and go takes
+    /// the requests of one that is gone back ([`crate::RequestQueue::withdraw`]), which is only
+    /// possible for whole requests.
+    pub merges_contexts: bool,
     /// Requests a submitter's plug collects before it is flushed; 0 = submitters have no plugs.
     pub plug_requests: usize,
     /// Size in sectors at which a plugged request flushes the plug.
@@ -146,6 +150,7 @@ impl Era {
         head_active: true,
         closes_full_requests: false,
         searches_again: true,
+        merges_contexts: true,
         plug_requests: 0,
         plug_sectors: 256,
         flush_wait_ns: 5_000_000_000,
@@ -170,6 +175,7 @@ impl Era {
         head_active: false,
         closes_full_requests: true,
         searches_again: false,
+        merges_contexts: true,
         plug_requests: 0,
         plug_sectors: 256,
         flush_wait_ns: 5_000_000_000,
@@ -197,6 +203,7 @@ impl Era {
         head_active: false,
         closes_full_requests: true,
         searches_again: true,
+        merges_contexts: true,
         plug_requests: crate::plug::CAPACITY,
         plug_sectors: 256,
         flush_wait_ns: 5_000_000_000,
@@ -205,8 +212,8 @@ impl Era {
     };
 
     /// The engine of `hoistway serve`. It knows its free slots before it dispatches, so no request
-    /// is chosen early.
-    pub const ENGINE: Era = Era { look_ahead: false, has_large_table: true, ..Era::BLK_MQ };
+    /// is chosen early. Its contexts are clients, which may vanish.
+    pub const ENGINE: Era = Era { look_ahead: false, has_large_table: true, merges_contexts: false, ..Era::BLK_MQ };
 
     /// The usual `nr_requests` for a device of this queue depth.
     pub const fn usual_requests(&self, device_depth: u32) -> u32 {

@@ -9,7 +9,7 @@ use crate::era::Flushes;
 use crate::slot::Marks;
 use crate::{Done, RequestQueue, TraceKind};
 use block::{Flags, Nanos, Operation, RequestId, Status};
-use elevator::structures::List;
+use elevator::structures::{Links, List};
 use elevator::{Attributes, Bio, Elevator, Place, Position, Requests};
 
 /// The steps of a bio in the flush machine, one bit each.
@@ -93,6 +93,19 @@ impl FlushMachine {
     /// The data step of a write with a flush sequence was started.
     pub(crate) fn add_running_data(&mut self) {
         self.data_running += 1;
+    }
+
+    /// The data step of such a write has ended, or was taken back.
+    pub(crate) fn end_running_data(&mut self) {
+        self.data_running = self.data_running.saturating_sub(1);
+    }
+
+    /// Removes a request that waits for a flush, which may be in the device. False if none waits
+    /// there.
+    pub(crate) fn remove(&mut self, links: &mut Links, slot: u32) -> bool {
+        let is_pending = self.pending.iter(links).any(|waiting| waiting == slot);
+        let list = if is_pending { &mut self.pending } else { &mut self.running };
+        list.remove(links, slot)
     }
 
     /// When a flush is issued although data is still running.
@@ -191,7 +204,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// continues with a flush.
     pub(crate) fn data_step_completed(&mut self, id: RequestId, status: Status, now: Nanos) -> bool {
         let Stage::Data(steps) = self.slots.at(id.slot()).stage else { return false };
-        self.flush.data_running = self.flush.data_running.saturating_sub(1);
+        self.flush.end_running_data();
         let goes_on = steps.after() && status.is_ok();
         if goes_on {
             self.slots.at_mut(id.slot()).stage = Stage::After(steps);

@@ -62,6 +62,7 @@ mod slot;
 mod switch;
 mod tags;
 mod trace;
+mod withdraw;
 
 pub use counters::{Counters, DirectionCounters};
 pub use dispatch::Next;

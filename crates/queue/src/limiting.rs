@@ -25,6 +25,8 @@ pub(crate) struct LimitedBio {
     /// The limiters that have seen it, one bit for each in the list.
     seen_by: u8,
     is_limited: bool,
+    /// A limiter holds it: the last one that has seen it.
+    is_held: bool,
     /// Since when it has waited for a request.
     waits_since_ns: Nanos,
     /// The submission was answered with [`crate::Submitted::Held`]: no submitter sleeps for the
@@ -32,8 +34,14 @@ pub(crate) struct LimitedBio {
     was_held: bool,
 }
 
-pub(crate) const UNSEEN: LimitedBio =
-    LimitedBio { group: GroupId::ROOT, seen_by: 0, is_limited: false, waits_since_ns: 0, was_held: false };
+pub(crate) const UNSEEN: LimitedBio = LimitedBio {
+    group: GroupId::ROOT,
+    seen_by: 0,
+    is_limited: false,
+    is_held: false,
+    waits_since_ns: 0,
+    was_held: false,
+};
 
 impl<E: Elevator> RequestQueue<E> {
     // ---- adding and removing ----
@@ -234,7 +242,8 @@ impl<E: Elevator> RequestQueue<E> {
             let mark = 1 << place_of(&self.limiters[stage]);
             self.limited_bios.at_mut(index).seen_by |= mark;
             if self.limiters[stage].submit(BioId(index), &bio, now) == Verdict::Held {
-                self.limited_bios.at_mut(index).was_held = true;
+                let limited = self.limited_bios.at_mut(index);
+                (limited.is_held, limited.was_held) = (true, true);
                 self.held.at_mut(bio.group.0).begin(now);
                 return true;
             }
@@ -273,7 +282,9 @@ impl<E: Elevator> RequestQueue<E> {
     fn release_from(&mut self, stage: usize, now: Nanos) {
         let mut has_entered = false;
         while let Some(BioId(index)) = self.limiters.get_mut(stage).and_then(|limiter| limiter.next_released(now)) {
-            let group = self.limited_bios.at(index).group;
+            let limited = self.limited_bios.at_mut(index);
+            limited.is_held = false;
+            let group = limited.group;
             self.held.at_mut(group.0).end(now);
             if !self.is_held(index, stage + 1, now) {
                 self.enter_late(index, now);
@@ -285,6 +296,21 @@ impl<E: Elevator> RequestQueue<E> {
         if has_entered {
             self.unplug_device(now);
         }
+    }
+
+    /// The limiter that holds a bio, by its place in the list.
+    pub(crate) fn holder_of(&self, index: u32) -> Option<usize> {
+        let limited = self.limited_bios.get(index).filter(|limited| limited.is_held)?;
+        self.limiters.iter().rposition(|limiter| limited.seen_by & (1 << place_of(limiter)) != 0)
+    }
+
+    /// A limiter no longer holds a bio because it is taken back; for that limiter it has not passed.
+    pub(crate) fn no_longer_held(&mut self, index: u32, stage: usize, now: Nanos) {
+        let mark = self.limiters.get(stage).map_or(0, |limiter| 1 << place_of(limiter));
+        let limited = self.limited_bios.at_mut(index);
+        limited.is_held = false;
+        limited.seen_by &= !mark;
+        self.held.at_mut(limited.group.0).end(now);
     }
 
     /// Takes a request for a bio that was held, behind the bios that already wait for one.

@@ -147,7 +147,9 @@ impl<E: Elevator> RequestQueue<E> {
             return false;
         }
         let request = self.requests.at(id);
-        matches!(request.place, Place::Plugged | Place::Queued) && request.attributes.can_share_request(bio)
+        matches!(request.place, Place::Plugged | Place::Queued)
+            && request.attributes.can_share_request(bio)
+            && (self.era.merges_contexts || request.attributes.context == bio.context)
     }
 
     /// The side at which the bio is adjacent to the request; back is tried before front.

@@ -158,6 +158,21 @@ impl<E: Elevator> RequestQueue<E> {
         self.wait_for_flush(id, now);
     }
 
+    /// A barrier that has not begun was taken back.
+    #[cold]
+    pub(crate) fn forget_barrier(&mut self) {
+        self.order.barriers = self.order.barriers.saturating_sub(1);
+        self.update_gate();
+    }
+
+    /// A request at the tail was taken back: those that go to the driver move the boundary again.
+    #[cold]
+    pub(crate) fn forget_boundary(&mut self, id: RequestId) {
+        if self.order.boundary == Some(id) {
+            self.order.boundary = None;
+        }
+    }
+
     /// A request completed while a barrier was in flight.
     #[cold]
     pub(crate) fn end_barrier(&mut self, id: RequestId) {

@@ -41,6 +41,8 @@ pub enum TraceKind {
     Started,
     /// The device completed a request.
     Completed,
+    /// A request was taken back before the device had it, because its submitter is gone.
+    Withdrawn,
     /// The driver returned a request, which goes back to the policy or to the dispatch list.
     Requeued,
     /// The driver had no room for a request.
@@ -73,6 +75,7 @@ impl TraceKind {
             TraceKind::Absorbed
             | TraceKind::Chosen
             | TraceKind::Held
+            | TraceKind::Withdrawn
             | TraceKind::FlushIssued
             | TraceKind::Switched => return None,
         })

@@ -432,3 +432,21 @@ fn a_limiter_is_there_once_and_its_settings_are_checked() {
     assert_eq!(settings, [("throttle_sample_time", 20), ("hierarchy", 1), ("high", 0)]);
     assert_eq!(bench.queue.limiter_settings("trottle").count(), 0);
 }
+
+/// Of three bios at 10 per second, the second is taken back while it is held: the third goes in its
+/// place, and the group counts as throttled no longer than it was.
+#[test]
+fn a_held_bio_that_is_taken_back_costs_its_group_nothing() {
+    let mut bench = Bench::new(10);
+    for sector in [0, 64, 128] {
+        bench.submit(Operation::Write, sector);
+    }
+    let mut ended = Vec::new();
+    bench.queue.withdraw(|cookie| cookie == 2, bench.now, |cookie| ended.push(cookie));
+    assert_eq!((ended, bench.queue.held_by_limiters(), bench.queue.bios_in_flight()), (vec![2], 1, 2));
+    assert_eq!(bench.queue.next_timer(), Some(T0 + 100 * MS), "the third goes when the second would have gone");
+    bench.queue.withdraw(|_| true, bench.now, |_| ());
+    assert_eq!((bench.queue.bios_in_flight(), bench.queue.tags().in_use()), (0, 0));
+    assert_eq!(bench.queue.throttled_ns(GROUP, bench.now + 1_000 * MS), bench.queue.throttled_ns(GROUP, bench.now));
+    assert_eq!((bench.queue.groups().requests(GROUP), bench.queue.check()), (0, Ok(())));
+}

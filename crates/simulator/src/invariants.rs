@@ -1,6 +1,7 @@
 //! The invariants that hold for every policy, checked by a ledger outside the queue.
 //!
-//! * P1: every bio completes exactly once, with the attributes it was submitted with.
+//! * P1: every bio completes exactly once, with the attributes it was submitted with, or is taken back
+//!   before the device has it.
 //! * P2: a request that starts consists of submitted bios, in sector order, without gap or overlap,
 //!   none of which is in the device already.
 //! * P3: no request mixes operations, groups, priorities or devices, or holds more than one bio
@@ -12,7 +13,7 @@
 //!
 //! Source of the numbers: docs/specifications/classic-elevators.md, section 12.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use block::{ContextId, Flags, HardwareQueue, Operation, RequestId, Status};
 use elevator::{Bio, Elevator};
@@ -109,6 +110,39 @@ impl Ledger {
         if let Some(open) = self.open.remove(&cookie) {
             self.open_of_context[open.bio.context.0 as usize] -= 1;
             self.submitted -= 1;
+        }
+    }
+
+    /// The cookies of a context's bios in flight.
+    pub(crate) fn cookies_of(&self, context: ContextId) -> impl Iterator<Item = u64> + '_ {
+        self.open.iter().filter(move |(_, open)| open.bio.context == context).map(|(cookie, _)| *cookie)
+    }
+
+    /// The queue gave a bio back that the device had not been given.
+    pub(crate) fn taken_back(&mut self, cookie: u64) -> Result<(), Broken> {
+        let open = self.open.remove(&cookie).ok_or_else(|| format!("P1: bio {cookie} was taken back twice"))?;
+        self.open_of_context[open.bio.context.0 as usize] -= 1;
+        self.answered += 1;
+        if open.in_device { Err(format!("P1: bio {cookie} was taken back while in the device")) } else { Ok(()) }
+    }
+
+    /// Checks that of the bios to be taken back only those are left that are in the device or share a
+    /// request with others.
+    pub(crate) fn left_behind<E: Elevator>(
+        &self,
+        queue: &RequestQueue<E>,
+        meant: &BTreeSet<u64>,
+    ) -> Result<(), Broken> {
+        let mut kept = BTreeSet::new();
+        for id in (0..queue.requests().capacity()).filter_map(|slot| queue.requests().id_of(slot)) {
+            let cookies: Vec<u64> = queue.bios_of(id).map(|(cookie, _)| cookie).collect();
+            if self.in_flight.contains_key(&id.slot()) || cookies.iter().any(|cookie| !meant.contains(cookie)) {
+                kept.extend(cookies);
+            }
+        }
+        match self.open.keys().find(|cookie| meant.contains(cookie) && !kept.contains(cookie)) {
+            Some(cookie) => Err(format!("P1: bio {cookie} was not taken back")),
+            None => Ok(()),
         }
     }
 

@@ -267,6 +267,7 @@ impl Starvation {
                 self.merged_into = Some(id);
             }
             TraceKind::Absorbed => self.absorbed(id),
+            TraceKind::Withdrawn => self.withdrawn(id, at_ns),
             TraceKind::Chosen => {
                 let reasons = queue.elevator().reasons();
                 let reason = reason.map(|reason| reasons.get(usize::from(reason.0)).copied().unwrap_or_default());
@@ -399,6 +400,19 @@ impl Starvation {
             (keep.order, keep.due_ns) = (gone.order, gone.due_ns);
         }
         keep.allowed = keep.allowed.min(gone.allowed);
+    }
+
+    /// A request was taken back: it was queued, or chosen.
+    fn withdrawn(&mut self, id: RequestId, now: Nanos) {
+        if self.extents.contains_key(&id) {
+            return self.absorbed(id);
+        }
+        match &mut self.promise {
+            // These count completions, and this is none.
+            Promise::Turns(turns) => turns.withdrawn(id),
+            Promise::Aged(_) => {}
+            _ => self.left_device(id, now),
+        }
     }
 
     fn take(&mut self, id: RequestId) -> Option<Waiting> {

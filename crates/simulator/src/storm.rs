@@ -1,8 +1,8 @@
 //! Storms: random workloads from a seed, with every kind of fault and change, and a check of every
 //! invariant after every step that can have changed something.
 //!
-//! A storm submits bios that provoke merges, holds some in plugs, lets the device fail, stall and
-//! reset, has the driver return requests, adds and removes groups and contexts, changes tunables
+//! A storm submits bios that provoke merges, holds some in plugs, takes those of submitters that vanish
+//! back, lets the device fail, stall and reset, has the driver return requests, adds and removes groups and contexts, changes tunables
 //! and depths, and switches policies under load. It ends by draining everything. A failure reports
 //! the seed, the broken invariant, the last events and the command that replays it.
 
@@ -13,6 +13,7 @@ mod churn;
 mod conditions;
 mod limiting;
 mod machine;
+mod withdrawing;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,6 +28,7 @@ use crate::invariants::{Broken, Ledger};
 use crate::starvation::Starvation;
 use conditions::Intensity;
 use limiting::Limiting;
+use withdrawing::Withdrawing;
 
 const CAPACITY_SECTORS: u64 = 1 << 17;
 const GROUPS: u32 = 12;
@@ -77,6 +79,8 @@ pub struct StormReport {
     pub failed: u64,
     /// Requests lost in a reset of the device.
     pub lost: u64,
+    /// Bios that were taken back before the device had them.
+    pub withdrawn: u64,
     /// Bios that limiters held.
     pub held: u64,
     /// Changes of limits, of limiters and of their tunables.
@@ -150,6 +154,7 @@ struct StormState {
     ledger: Ledger,
     starvation: Starvation,
     limiting: Limiting,
+    withdrawing: Withdrawing,
     limits: Limits,
     plugs: [Plug; PLUGS],
     /// Contexts that have exited and still have bios in flight.
@@ -187,6 +192,7 @@ impl StormState {
             groups: self.groups,
             failed: self.failed,
             lost: self.lost,
+            withdrawn: self.withdrawing.bios,
             held: self.limiting.held,
             limit_changes: self.limiting.changes,
             passed_over: self.starvation.passed_over,
@@ -222,6 +228,7 @@ impl StormState {
         while self.ledger.submitted < bios {
             self.step += 1;
             self.change_limits()?;
+            self.withdraw_some()?;
             let roll = self.random.below(1_000);
             if roll < self.intensity.churn_per_mille {
                 self.is_touched = true;

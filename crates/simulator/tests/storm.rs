@@ -29,6 +29,7 @@ fn storms_of(policy: &str, bios: u64, requests: u64, is_enough: impl Fn(&StormRe
         total.groups += report.groups;
         total.failed += report.failed;
         total.lost += report.lost;
+        total.withdrawn += report.withdrawn;
         total.held += report.held;
         total.limit_changes += report.limit_changes;
         total.passed_over += report.passed_over;
@@ -46,7 +47,8 @@ fn storms_of(policy: &str, bios: u64, requests: u64, is_enough: impl Fn(&StormRe
 fn storms(policy: &str) {
     storms_of(policy, BIOS, REQUESTS, |total| {
         let StormReport { merged, requeued, switches, groups, failed, lost, held, limit_changes, .. } = *total;
-        held > 500
+        total.withdrawn > 1_000
+            && held > 500
             && limit_changes > 500
             && merged > 1_000
             && requeued > 1_000

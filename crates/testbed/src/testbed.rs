@@ -6,9 +6,9 @@ use crate::spec::Spec;
 use block::time::SECOND;
 use block::{ContextId, Flags, HardwareQueue, Nanos, RequestId, Status};
 use elevator::limiters::LIMITERS;
-use elevator::{Bio, Configuration, Depth, Elevator, Version, registry};
+use elevator::{Bio, Configuration, Depth, Elevator, Place, Version, registry};
 use queue::{Era, Next, Plug, RequestQueue, Settings, Submitted};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of last steps of a script that a failure shows.
 const SHOWN_STEPS: usize = 200;
@@ -333,6 +333,46 @@ impl Testbed {
         self.history.push(format!("exit:@{context}"));
         self.queue.context_exited(ContextId(context), self.now);
         self.check();
+    }
+
+    /// Takes back what the device has not been given; see [`crate::Call::Withdraw`].
+    pub fn withdraw(&mut self, which: u8) {
+        self.history.push(format!("withdraw:{which}"));
+        let meant: BTreeSet<u64> = self
+            .in_flight
+            .iter()
+            .filter(|(cookie, bio)| match which {
+                0..=7 => bio.context.0 == u32::from(which),
+                _ => **cookie % 4 == u64::from(which % 4),
+            })
+            .map(|(cookie, _)| *cookie)
+            .collect();
+        let (queue, in_flight) = (&mut self.queue, &mut self.in_flight);
+        queue.withdraw(
+            |cookie| meant.contains(&cookie),
+            self.now,
+            |cookie| {
+                assert!(meant.contains(&cookie), "bio {cookie} was taken back and not meant");
+                in_flight.remove(&cookie).expect("a bio ends once, and only if it was submitted");
+            },
+        );
+        self.check_withdrawn(&meant);
+        self.check();
+    }
+
+    /// What was meant and is still there is in the device, or shares a request with other bios.
+    fn check_withdrawn(&self, meant: &BTreeSet<u64>) {
+        let requests = self.queue.requests();
+        let mut kept = BTreeSet::new();
+        for id in (0..requests.capacity()).filter_map(|slot| requests.id_of(slot)) {
+            let cookies: Vec<u64> = self.queue.bios_of(id).map(|(cookie, _)| cookie).collect();
+            let is_mixed = cookies.iter().any(|cookie| !meant.contains(cookie));
+            if is_mixed || requests.at(id).place == Place::Started {
+                kept.extend(cookies);
+            }
+        }
+        let left: Vec<&u64> = self.in_flight.keys().filter(|cookie| meant.contains(cookie)).collect();
+        assert!(left.iter().all(|cookie| kept.contains(cookie)), "{left:?} are left, {kept:?} may be");
     }
 
     /// Advances the time; timers that become due fire on time.

@@ -62,6 +62,10 @@ impl Elevator for FifoByClass {
         }
     }
 
+    fn withdrawn(&mut self, _requests: &Requests, id: RequestId, _now: Nanos) {
+        self.take(id.slot());
+    }
+
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
         let is_in_front = !matches!(at, Position::Sorted(_));
         let list = match requests.attributes(id).class() {

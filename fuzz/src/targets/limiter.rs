@@ -32,6 +32,8 @@ pub const TOKENS: &[&[u8]] = &[
     &[242, 4, 2],
     &[246, 0, 1],
     &[252],
+    &[254, 0, 3],
+    &[254, 9, 0],
 ];
 
 const BIOS: u32 = 96;
@@ -66,6 +68,9 @@ struct Host<L> {
     bios: Vec<Entry>,
     groups: GroupTree,
     held: u32,
+    /// Groups of bios that were taken back; they lose the bio's reference when the limiter was asked for
+    /// what it releases.
+    unheld: Vec<GroupId>,
     seen: Seen,
 }
 
@@ -97,8 +102,15 @@ impl<L: LimiterPolicy> Host<L> {
         let free = Entry { place: Where::Free, bio: Bio::new(Operation::Read, Extent::default()), submitted_ns: 0 };
         let groups = GroupTree::try_new(GROUPS).expect("memory");
         let bios = vec![free; BIOS as usize];
-        let mut host =
-            Self { limiter, now: 1_000_000, bios, groups, held: 0, seen: Seen::NOTHING.and(&[shape & 0x7f]) };
+        let mut host = Self {
+            limiter,
+            now: 1_000_000,
+            bios,
+            groups,
+            held: 0,
+            unheld: Vec::new(),
+            seen: Seen::NOTHING.and(&[shape & 0x7f]),
+        };
         for group in 1..=2 {
             host.add_group(group, 0, if shape & 0x80 == 0 { 0 } else { 4 });
         }
@@ -123,7 +135,8 @@ impl<L: LimiterPolicy> Host<L> {
             238..=241 => self.limiter.waited_for_request(u64::from(next()) << 10),
             242..=245 => self.limiter.depth_changed(depth(next() & 3, next() & 3)),
             246..=251 => self.set(next(), next()),
-            252..=255 => self.limiter.drain(self.now),
+            252..=253 => self.limiter.drain(self.now),
+            254..=255 => self.withdraw(next(), next()),
         }
         self.collect(kind / 4);
     }
@@ -172,6 +185,22 @@ impl<L: LimiterPolicy> Host<L> {
 
     fn place(&self, id: u32) -> Where {
         self.bios[id as usize].place
+    }
+
+    /// Takes back several held bios in a row.
+    fn withdraw(&mut self, which: u8, count: u8) {
+        for _ in 0..=count % 4 {
+            self.with_one(
+                which,
+                |place| place == Where::Held,
+                |host, id| {
+                    host.limiter.withdrawn(BioId(id), host.now);
+                    host.held -= 1;
+                    host.bios[id as usize].place = Where::Free;
+                    host.unheld.push(host.bios[id as usize].bio.group);
+                },
+            );
+        }
     }
 
     fn issue(&mut self, id: u32) {
@@ -317,6 +346,9 @@ impl<L: LimiterPolicy> Host<L> {
             self.bios[id as usize].place = Where::Queued;
             self.held -= 1;
             released += 1;
+        }
+        for group in std::mem::take(&mut self.unheld) {
+            self.remove_request(group);
         }
         assert_eq!(self.limiter.held(), self.held, "bios held, as the limiter and as the host counts");
         assert_eq!(self.limiter.check(), Ok(()));

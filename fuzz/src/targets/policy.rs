@@ -31,6 +31,8 @@ const TOKENS: &[&[u8]] = &[
     &[0, 226, 0, 0, 0],
     &[90, 0, 16, 1, 0],
     &[120],
+    &[128, 0],
+    &[128, 9],
     &[130, 0],
     &[130, 1],
     &[180, 0],
@@ -80,6 +82,7 @@ fn kind(call: &Call) -> u8 {
         Call::Limit(..) => 15,
         Call::ToggleLimiter(_) => 16,
         Call::SetLimiter(..) => 17,
+        Call::Withdraw(_) => 18,
     }
 }
 

@@ -510,10 +510,13 @@ impl Cfq {
         }
     }
 
-    /// Removes a queue from the order if its last request was merged into another queue's.
+    /// Removes a queue from the order if its last request was merged into another queue's, or taken
+    /// back. The active queue stays until its turn ends, except where it leaves with its last
+    /// dispatch as well.
     fn leave_if_empty(&mut self, queue: u32) {
         let state = self.queues.at(queue);
-        if state.is_empty() && state.has(Marks::ON_RR) && queue != self.active {
+        let may_leave = queue != self.active || self.profile.has_one_level;
+        if state.is_empty() && state.has(Marks::ON_RR) && may_leave {
             self.become_idle(queue);
         }
     }

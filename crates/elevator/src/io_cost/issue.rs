@@ -213,6 +213,12 @@ impl IoCost {
                 self.release(group, bio, share);
             }
         }
+        self.settle(group, vnow, now);
+    }
+
+    /// Waiting bios have left a group: counts the time of waiting, and sets the timer for what is
+    /// left.
+    fn settle(&mut self, group: GroupId, vnow: Vtime, now: Nanos) {
         let entry = self.groups.at_mut(group);
         let is_waiting = !entry.waiting.is_empty();
         let waited_us = entry.waited.is_now(is_waiting, now);
@@ -222,6 +228,21 @@ impl IoCost {
         } else {
             self.disarm(group);
         }
+    }
+
+    /// A waiting bio is taken back: it was not charged. The timer is set for the bio that is first
+    /// then.
+    pub(super) fn stop_waiting(&mut self, bio: u32, now: Nanos) {
+        let BioState { stage, group, .. } = *self.bios.at(bio);
+        let is_out = stage == Stage::Waiting && self.groups.at_mut(group).waiting.remove(&mut self.bio_links, bio);
+        if !is_out {
+            self.violations = self.violations.saturating_add(1);
+            return;
+        }
+        *self.bios.at_mut(bio) = BioState::NONE;
+        self.held = self.held.wrapping_sub(1);
+        let vnow = self.clock.at(now);
+        self.settle(group, vnow, now);
     }
 
     /// Charges the first waiting bio, whatever the budget, and releases it.

@@ -170,6 +170,10 @@ impl Limiter for IoCost {
         Some(BioId(bio))
     }
 
+    fn withdrawn(&mut self, id: BioId, now: Nanos) {
+        self.stop_waiting(id.0, now);
+    }
+
     fn merged(&mut self, id: BioId, _bio: &Bio, now: Nanos) {
         self.give_back_place(id.0, now);
     }

@@ -149,6 +149,31 @@ impl Limiter for IoLatency {
         Some(BioId(bio))
     }
 
+    fn withdrawn(&mut self, id: BioId, now: Nanos) {
+        let Counted { phase, group, at, levels } = *self.bios.at(id.0);
+        let is_out = match phase {
+            Phase::Waiting => self.groups.at_mut(at.0).waiting.remove(&mut self.links, id.0),
+            // Another bio that was taken back before it made room for this one.
+            Phase::Passed => self.released.remove(&mut self.links, id.0),
+            Phase::Outside | Phase::Climbing => false,
+        };
+        if !is_out {
+            self.violations = self.violations.saturating_add(1);
+            return;
+        }
+        *self.bios.at_mut(id.0) = NOT_COUNTED;
+        self.held = self.held.wrapping_sub(1);
+        let mut group = group;
+        for _ in 0..levels {
+            let entry = self.groups.at_mut(group.0);
+            entry.in_flight = entry.in_flight.wrapping_sub(1);
+            self.wake(group);
+            let Some(parent) = self.groups.at(group.0).parent else { break };
+            group = parent;
+        }
+        self.advance(now);
+    }
+
     fn bio_ended(&mut self, id: BioId, bio: &Bio, submitted_ns: Nanos, now: Nanos) {
         let counted = *self.bios.at(id.0);
         match counted.phase {

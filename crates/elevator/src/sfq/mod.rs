@@ -245,6 +245,10 @@ impl<R: Rule> Elevator for StartTime<R> {
         self.wake_up()
     }
 
+    fn withdrawn(&mut self, _requests: &Requests, id: RequestId, _now: Nanos) {
+        self.order.take(id.slot());
+    }
+
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.leave_device(id.slot(), now, false);
         self.wake_up()

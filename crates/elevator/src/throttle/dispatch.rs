@@ -77,7 +77,7 @@ impl Throttle {
         }
         let direction = bio.direction();
         let is_charged = bio.flags.contains(Flags::BYTES_CHARGED);
-        *self.nodes.at_mut(id.0) = super::group::Waiting { bytes, direction, is_charged, is_held: true };
+        *self.nodes.at_mut(id.0) = super::group::Waiting { bytes, direction, is_charged, is_held: true, node };
         self.held = self.held.wrapping_add(1);
         *self.groups.at_mut(group.0).low_state.overflow_at.of_mut(direction) = now;
         if self.is_traced() {

@@ -184,6 +184,8 @@ pub struct Waiting {
     /// The bio's bytes are charged already.
     pub is_charged: bool,
     pub is_held: bool,
+    /// The list on which it waits.
+    pub node: Node,
 }
 
 /// The list of a group on which a bio waits.
@@ -214,7 +216,8 @@ pub struct Nodes {
     node_links: Links,
 }
 
-const NO_BIO: Waiting = Waiting { bytes: 0, direction: Direction::Read, is_charged: false, is_held: false };
+const NO_BIO: Waiting =
+    Waiting { bytes: 0, direction: Direction::Read, is_charged: false, is_held: false, node: Node::Own(GroupId::ROOT) };
 
 impl Nodes {
     pub fn try_new(bios: u32, groups: u32) -> Result<Self, NoMemory> {
@@ -245,7 +248,9 @@ impl Nodes {
     /// Appends a bio to its node, and the node to the service queue if it was empty.
     #[inline]
     pub fn push(&mut self, queue: &mut ServiceQueue, node: Node, bio: u32) {
-        let direction = self.bios.at(bio).direction;
+        let waiting = self.bios.at_mut(bio);
+        waiting.node = node;
+        let direction = waiting.direction;
         let index = node.index(direction);
         let list = self.lists.at_mut(index);
         list.push_back(&mut self.bio_links, bio);
@@ -275,6 +280,22 @@ impl Nodes {
         let queued = queue.queued.of_mut(direction);
         *queued = queued.wrapping_sub(1);
         Some(bio)
+    }
+
+    /// Removes a bio from this service queue, wherever it is there. False if it is on no list.
+    pub fn remove(&mut self, queue: &mut ServiceQueue, bio: u32) -> bool {
+        let Waiting { direction, node, .. } = *self.bios.at(bio);
+        let index = node.index(direction);
+        let list = self.lists.at_mut(index);
+        if !list.remove(&mut self.bio_links, bio) {
+            return false;
+        }
+        if list.is_empty() {
+            queue.nodes.of_mut(direction).remove(&mut self.node_links, index);
+        }
+        let queued = queue.queued.of_mut(direction);
+        *queued = queued.wrapping_sub(1);
+        true
     }
 
     /// Bios on the nodes of a service queue, counted one by one.

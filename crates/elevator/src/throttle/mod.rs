@@ -25,6 +25,7 @@ mod limits;
 mod log;
 mod low;
 mod slice;
+mod withdraw;
 
 use crate::group::{GroupSettings, IoLimits};
 use crate::interface::Violation;
@@ -137,6 +138,12 @@ impl Limiter for Throttle {
             }
         }
         None
+    }
+
+    fn withdrawn(&mut self, id: BioId, now: Nanos) {
+        if !self.take_out(id.0, self.ticks(now)) {
+            self.violations = self.violations.saturating_add(1);
+        }
     }
 
     fn request_ended(&mut self, end: &RequestEnd, now: Nanos) {

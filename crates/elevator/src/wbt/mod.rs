@@ -166,6 +166,18 @@ impl Limiter for Wbt {
         Some(BioId(bio))
     }
 
+    fn withdrawn(&mut self, id: BioId, _now: Nanos) {
+        let Tracked { phase, class, .. } = *self.bios.at(id.0);
+        if phase != Phase::Waiting || !self.queues.of_mut(class).waiting.remove(&mut self.links, id.0) {
+            self.violations = self.violations.saturating_add(1);
+            return;
+        }
+        self.bios.at_mut(id.0).phase = Phase::Untracked;
+        self.held = self.held.wrapping_sub(1);
+        // Those behind it may have more room than it had.
+        self.is_wake_due = true;
+    }
+
     fn merged(&mut self, id: BioId, _bio: &Bio, now: Nanos) {
         self.forget(id, now);
     }

@@ -53,6 +53,11 @@ impl Turns {
         }
     }
 
+    /// A request that was chosen is taken back.
+    pub(super) fn withdrawn(&mut self, id: RequestId) {
+        self.first_ones.remove(&id);
+    }
+
     pub(super) fn chosen(
         &mut self,
         chosen: &Waiting,

@@ -9,6 +9,7 @@ use elevator::{Actuators, Bio, Configuration, Depth, Version, registry};
 use queue::{Era, Limits, Merging, Plug, RequestQueue, Settings};
 
 use super::limiting::Limiting;
+use super::withdrawing::Withdrawing;
 use super::{CAPACITY_SECTORS, CONTEXTS, GROUPS, SHOWN_CHANGES, SOFTWARE_QUEUES, Storm, StormState, below};
 use crate::invariants::{Broken, Ledger};
 use crate::starvation::{Starvation, Terms};
@@ -92,6 +93,7 @@ impl StormState {
             ledger: Ledger::new(limits, CONTEXTS),
             starvation,
             limiting,
+            withdrawing: Withdrawing::draw(storm.seed),
             limits,
             plugs: std::array::from_fn(|_| Plug::default()),
             leaving: vec![false; CONTEXTS as usize],
