@@ -20,7 +20,9 @@ use linux::ring::Emptying;
 use super::Mailbox;
 use super::shared::{Core, Route};
 use crate::protocol::{ClientRequest, Command, Failure};
-use crate::turn::{Action, Actions, ConnectionBounds, Piece, Positions, Turn, TurnSettings, Verdict, VolumeAbilities};
+use crate::turn::{
+    Action, Actions, ConnectionBounds, OVERDUE_NS, Piece, Positions, Turn, TurnSettings, Verdict, VolumeAbilities,
+};
 
 const VOLUME_BYTES: u64 = 64 << 20;
 const WORKERS: usize = 3;
@@ -68,6 +70,8 @@ struct Storm {
     held: u64,
     /// The number of damaged volumes that were repaired.
     damaged: u64,
+    /// The number of hangs with I/O in flight.
+    hung: u64,
     seed: u64,
 }
 
@@ -124,6 +128,7 @@ impl Storm {
             switches: 0,
             held: 0,
             damaged: 0,
+            hung: 0,
             seed,
         }
     }
@@ -170,6 +175,7 @@ impl Storm {
             330..480 => self.fill(),
             480..760 => self.complete(),
             760..960 => self.send(),
+            960 => self.hang(),
             _ => self.core.turn.expire(self.now),
         }
         self.settle();
@@ -508,6 +514,17 @@ impl Storm {
         }
     }
 
+    /// Nothing completes for so long that all I/Os in flight are overdue.
+    fn hang(&mut self) {
+        for _ in 0..6 {
+            self.now += OVERDUE_NS / 4;
+            self.core.turn.expire(self.now);
+            self.settle();
+        }
+        self.hung += u64::from(!self.core.turn.unanswered(self.now).is_empty());
+        self.core.turn.check().unwrap_or_else(|violation| panic!("{violation:?}, seed {}", self.seed));
+    }
+
     /// Completes everything in flight, and lifts limits that would hold bios for days.
     fn calm(&mut self) {
         let tight = Limits { read_bytes_per_s: Some(2), write_bytes_per_s: Some(2), ..Limits::NONE };
@@ -580,11 +597,11 @@ fn storm(seed: u64, events: u32) {
     storm.remove_groups();
     assert_eq!(storm.core.turn.memory_bytes().0, free_bytes + reserved_bytes, "memory was lost, seed {seed}");
     assert_eq!(storm.core.turn.counters().violations, 0, "seed {seed}");
-    let Storm { answered, switches, held, damaged, .. } = storm;
-    let is_wild = answered > u64::from(events) / 10 && switches > 10 && held > u64::from(events) / 20 && damaged > 100;
+    let Storm { answered, switches, held, damaged, hung, .. } = storm;
+    let is_wild = answered > u64::from(events) / 10 && switches > 10 && held > u64::from(events) / 20;
     assert!(
-        is_wild,
-        "the storm was a calm: {answered} answers, {switches} switches, {held} steps with something held, {damaged} damages"
+        is_wild && damaged > 100 && hung > 100,
+        "a calm: {answered} answers, {switches} switches, {held} steps with something held, {damaged} damages, {hung} hangs"
     );
 }
 

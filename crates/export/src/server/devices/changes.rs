@@ -112,7 +112,8 @@ impl Devices {
             Ok(volume) => return Ok((volume, From::File)),
             Err(error) => error,
         };
-        if error.kind != ErrorKind::Unsafe {
+        // A file system that does not answer would not answer the following either.
+        if error.kind == ErrorKind::System {
             return Err(placed(&error, std::slice::from_ref(export), &export.name.place));
         }
         let freed = self.close_removed(device, export, removed, opened);
