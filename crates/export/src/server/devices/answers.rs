@@ -94,3 +94,96 @@ impl Shard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{self, Receiver};
+    use std::time::{Duration, Instant};
+
+    use block::Priority;
+    use engine::{Answer, ClientContext, ConnectionBounds, GroupHandle, LocalClient, LocalConnection, Payload};
+
+    use super::*;
+    use crate::configuration::file;
+    use crate::metrics::Snapshot;
+
+    const TEXT: &str = r#"
+[[device]]
+name = "stuck"
+memory = "64MiB"
+[[device.export]]
+name = "a"
+backing = "memory:1MiB"
+group = "both"
+[[device]]
+name = "well"
+memory = "64MiB"
+[[device.export]]
+name = "b"
+backing = "memory:1MiB"
+group = "both"
+[[device.export]]
+name = "c"
+backing = "memory:1MiB"
+group = "own"
+[[listen]]
+unix = "/run/x.sock"
+"#;
+
+    /// Keeps the device's thread, with its lock, until the other end of the channel is dropped.
+    struct Stuck(Option<Receiver<()>>);
+
+    impl LocalClient for Stuck {
+        fn turn(&mut self, _: &mut ClientContext<'_>) {
+            if let Some(release) = self.0.take() {
+                let _ = release.recv();
+            }
+        }
+
+        fn fill(&mut self, _: usize, _: u64, _: u64, _: Payload<'_>) {}
+
+        fn answered(&mut self, _: Answer) {}
+    }
+
+    #[test]
+    fn a_device_that_does_not_answer_is_named_and_the_others_go_on() {
+        let before = file::read("x", TEXT).unwrap();
+        let devices = Devices::open(&before).unwrap_or_else(|failure| panic!("{:?}", failure.problems));
+        let facts = devices.facts(&before, &[]);
+        assert_eq!(facts.len(), 3);
+        let handle = &devices.shard("stuck").unwrap().handle;
+        let (release, held) = mpsc::channel();
+        let (volume, group) = (handle.volumes()[0], GroupHandle::ROOT);
+        let bounds = ConnectionBounds::default();
+        let connection = LocalConnection { volume, group, bounds, priority: Priority::NONE };
+        handle.add_local_client(Box::new(Stuck(Some(held))), vec![connection]).unwrap();
+        let start = Instant::now();
+        // A group of both is changed on neither, one of the other device alone at once.
+        let refused = devices.set_weight("both", 300).unwrap_err().error;
+        assert!(refused.contains("'stuck' has not answered") && refused.contains("on no device"), "{refused}");
+        assert_eq!(devices.set_weight("own", 300).unwrap(), 1);
+        let report = devices.status(false);
+        let names: Vec<&str> = report.exports.iter().map(|export| export.name.as_str()).collect();
+        assert_eq!((names, report.not_answering.len()), (vec!["b", "c"], 1));
+        let weight = |path: &str| report.groups.iter().find(|group| group.path == path).map(|group| group.weight);
+        assert_eq!((weight("both"), weight("own")), (Some(100), Some(300)));
+        let snapshot = Snapshot {
+            is_draining: false,
+            listeners: Vec::new(),
+            devices: devices.shard_statuses(),
+            silent: devices.silent(),
+        };
+        let text = snapshot.encode().unwrap();
+        assert!(text.contains("hoistway_device_silent_seconds{device=\"well\"} 0.0"), "{text}");
+        assert!(text.contains("hoistway_device_silent_seconds{device=\"stuck\"} ") && text.contains("export=\"b\""));
+        // A reload that concerns it is refused as a whole; new clients see its exports as before.
+        let change = |group: &str| vec![Change::Weight { group: group.to_owned(), weight: 7 }];
+        assert_eq!(devices.check_changes(&change("both")).unwrap_err().len(), 1);
+        assert!(devices.check_changes(&change("own")).is_ok());
+        assert_eq!(devices.facts(&before, &facts).len(), 3);
+        let drained = devices.drain(Duration::from_secs(1));
+        assert!(drained.failures.iter().any(|failure| failure.contains("'stuck' has not answered")), "{drained:?}");
+        assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
+        drop(release);
+    }
+}
