@@ -61,7 +61,9 @@ fn state(export: &Value) -> String {
         ("removed", export["served"] == false),
         ("read-only", export["read_only"] == true),
     ];
-    states.into_iter().filter(|(_, is)| *is).map(|(word, _)| word).collect::<Vec<_>>().join(",")
+    let hangs = export["unanswered"]["oldest_s"].as_f64().map(|seconds| format!("hangs {seconds:.0} s"));
+    let words = states.into_iter().filter(|(_, is)| *is).map(|(word, _)| word.to_owned());
+    hangs.into_iter().chain(words).collect::<Vec<_>>().join(",")
 }
 
 /// The clients, each with the number of its connections if it has several.
@@ -104,6 +106,13 @@ mod tests {
         let connections: Vec<Value> = (0..11).map(|at| json!({"client": format!("pid:{}", 10 + at.min(9))})).collect();
         let clients = clients(&connections.iter().collect::<Vec<_>>());
         assert!(clients.starts_with("pid:10, pid:11, ") && clients.ends_with("pid:17, and 2 more"), "{clients}");
+    }
+
+    #[test]
+    fn a_backing_that_hangs_is_a_state() {
+        let export = json!({"served": true, "damaged": true, "unanswered": {"oldest_s": 12.4, "ios": 3}});
+        assert_eq!(state(&export), "hangs 12 s,damaged");
+        assert_eq!(state(&json!({"served": true})), "");
     }
 
     #[test]

@@ -55,9 +55,17 @@ pub fn text(before: &Value, now: &Value, length_ns: Nanos, width: usize) -> Stri
         paragraphs.push(lines);
         paragraphs.push(groups(device, interval.seconds(), width));
     }
+    paragraphs.extend(list(now, "not_answering").iter().map(|silent| wrapped(&silence(silent), width)));
     paragraphs.push(exports::lines(now, width));
     paragraphs.push(wrapped(&source(interval.seconds()), width));
     paragraphs.iter().map(|lines| lines.join("\n") + "\n").collect::<Vec<_>>().join("\n")
+}
+
+/// A device that does not answer.
+fn silence(silent: &Value) -> String {
+    let (device, seconds) = (words(&silent["device"]), silent["since_s"].as_f64().unwrap_or(0.0));
+    let oldest = silent["oldest_export"].as_str().map(|export| format!("; the oldest I/O is of {export}"));
+    format!("{device} has not answered for {seconds:.0} s{}", oldest.unwrap_or_default())
 }
 
 /// A device with its scheduler and its depth.
@@ -129,6 +137,14 @@ mod tests {
     fn at(width: usize) -> String {
         let [before, now] = answers();
         text(&before, &now, SECOND, width)
+    }
+
+    #[test]
+    fn a_device_that_does_not_answer_is_named() {
+        let [before, mut now] = answers();
+        now["not_answering"] = serde_json::json!([{"device": "ssd1", "since_s": 12.3, "oldest_export": "ci"}]);
+        let text = text(&before, &now, SECOND, 80);
+        assert!(text.contains("\nssd1 has not answered for 12 s; the oldest I/O is of ci\n"), "{text}");
     }
 
     #[test]
