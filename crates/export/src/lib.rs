@@ -29,6 +29,7 @@
 pub mod configuration;
 pub mod control;
 pub mod group_use;
+pub mod http;
 pub mod log;
 pub mod metrics;
 pub mod nbd;

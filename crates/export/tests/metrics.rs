@@ -115,6 +115,21 @@ fn other_requests_are_refused_and_the_endpoint_goes_on() {
 }
 
 #[test]
+fn the_process_is_measured_as_by_other_clients_of_prometheus() {
+    let server = Running::with(DEVICES);
+    let scrape = parse(&get(&server, "/metrics").1);
+    let value = |name: &str| number(&scrape, name, &[]);
+    assert!(value("process_cpu_seconds_total") >= 0.0);
+    assert!(value("process_resident_memory_bytes") > 1e6);
+    assert!(value("process_virtual_memory_bytes") > value("process_resident_memory_bytes"));
+    let files = value("process_open_fds");
+    assert!(files > 5.0 && files < value("process_max_fds"), "{files}");
+    assert!(value("process_threads") >= 4.0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    assert!((now - 86_400.0..now + 2.0).contains(&value("process_start_time_seconds")));
+}
+
+#[test]
 fn every_metric_is_documented() {
     let page =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md")).unwrap();

@@ -98,6 +98,16 @@ pub fn reload_refused(problems: usize) {
     warn!(name: "reload_refused", target: "server", problems, "the configuration stays as it was");
 }
 
+/// A socket waits before it accepts again.
+pub fn accept_paused(listener: &str, error: &io::Error) {
+    warn!(
+        name: "accept_paused",
+        target: "listener",
+        listener,
+        "those who connect to {listener} wait, because no connection can be accepted: {error}"
+    );
+}
+
 /// A request of an operator was answered.
 pub fn operated(request: &Request, answer: &Result<Value, Refusal>) {
     let done = match answer {

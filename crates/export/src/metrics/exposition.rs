@@ -10,6 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEnc
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::process::Process;
 use crate::server::devices::report::{ListenerReport, SilenceReport};
 
 /// Upper bounds of the latency buckets in seconds: 1, 2 and 5 in each decade.
@@ -43,8 +44,9 @@ impl Snapshot {
     /// # Errors
     /// None in practice: writing to a text does not fail.
     pub fn encode(self) -> Result<String, Error> {
-        let mut registry = Registry::with_prefix("hoistway");
-        registry.register_collector(Box::new(self));
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Process::read()));
+        registry.sub_registry_with_prefix("hoistway").register_collector(Box::new(self));
         let mut text = String::new();
         encode(&mut text, &registry)?;
         Ok(text)
@@ -293,7 +295,29 @@ fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Writes one metric after the other, all with the prefix `hoistway_`.
+impl Collector for Process {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        fn one<T>(value: Option<T>) -> impl Iterator<Item = Sample<'static, T>> {
+            value.map(|value| (Vec::new(), value)).into_iter()
+        }
+        let mut writer = Writer(encoder);
+        writer.counter("process_cpu", "Time on a processor", Some(Unit::Seconds), one(self.cpu_s))?;
+        let gauges = [
+            ("process_resident_memory", "Memory in use", Some(Unit::Bytes), self.resident_bytes),
+            ("process_virtual_memory", "Address space", Some(Unit::Bytes), self.virtual_bytes),
+            ("process_open_fds", "Open files", None, self.open_files),
+            ("process_max_fds", "Limit of open files", None, self.max_files),
+            ("process_threads", "Threads", None, self.threads),
+        ];
+        for (name, help, unit, value) in gauges {
+            writer.gauge(name, help, unit, one(value.map(signed)))?;
+        }
+        let help = "Start of the process since 1970";
+        writer.gauge("process_start_time", help, Some(Unit::Seconds), one(self.start_s))
+    }
+}
+
+/// Writes one metric after the other.
 struct Writer<'a>(DescriptorEncoder<'a>);
 
 impl Writer<'_> {

@@ -2,62 +2,49 @@
 //! text. A scrape is answered from one status of every device, taken between two control events.
 
 mod exposition;
+mod process;
 
-use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
 use std::sync::mpsc;
+use std::time::Duration;
 use std::{io, thread};
-
-use tiny_http::{Header, Method, Request, Response, Server};
 
 pub use exposition::Snapshot;
 
-use crate::configuration::Address;
+use crate::http::{Answer, Door, Request, Response};
 use crate::server::socket::Listening;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// How long a scrape waits for the server's status: half of the time after which Prometheus gives up.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves the endpoint until the process ends.
 ///
 /// `ask` requests a snapshot and returns whether one will come.
 ///
 /// # Errors
-/// The thread cannot be started, or the socket is unusable.
+/// The thread cannot be started.
 pub fn serve(listening: Listening, ask: impl Fn(mpsc::Sender<Snapshot>) -> bool + Send + 'static) -> io::Result<()> {
-    let Listening { descriptor, address, .. } = listening;
-    rustix::io::ioctl_fionbio(&descriptor, false)?;
-    let listener = match address {
-        Address::Unix { .. } => tiny_http::Listener::Unix(UnixListener::from(descriptor)),
-        Address::Tcp(_) => tiny_http::Listener::Tcp(TcpListener::from(descriptor)),
-    };
-    let server = Server::from_listener(listener, None).map_err(io::Error::other)?;
+    let mut door = Door::new(listening, 0);
     thread::Builder::new().name("metrics".into()).spawn(move || {
-        for request in server.incoming_requests() {
-            // A scraper that disconnects early is no error.
-            let _ = answer(request, &ask);
+        loop {
+            door.turn(None, &mut |request| Answer::Response(answer(request, &ask)));
         }
     })?;
     Ok(())
 }
 
-fn answer(request: Request, ask: &impl Fn(mpsc::Sender<Snapshot>) -> bool) -> io::Result<()> {
-    let path = request.url().split('?').next().unwrap_or_default();
-    if path != "/metrics" {
-        return request.respond(Response::from_string("metrics are at /metrics\n").with_status_code(404));
-    }
-    if *request.method() != Method::Get {
-        return request.respond(Response::from_string("only GET is answered\n").with_status_code(405));
+fn answer(request: &Request, ask: &impl Fn(mpsc::Sender<Snapshot>) -> bool) -> Response {
+    if request.path != "/metrics" {
+        return Response::error(404, "metrics are at /metrics");
     }
     let (sender, receiver) = mpsc::channel();
-    let snapshot = if ask(sender) { receiver.recv().ok() } else { None };
-    match snapshot.and_then(|snapshot| snapshot.encode().ok()) {
-        Some(text) => {
-            let mut response = Response::from_string(text);
-            if let Ok(header) = Header::from_bytes("Content-Type", CONTENT_TYPE) {
-                response.add_header(header);
-            }
-            request.respond(response)
-        }
-        None => request.respond(Response::from_string("the server is shutting down\n").with_status_code(503)),
+    if !ask(sender) {
+        return Response::error(503, "the server is shutting down");
+    }
+    match receiver.recv_timeout(SNAPSHOT_TIMEOUT).map(Snapshot::encode) {
+        Ok(Ok(text)) => Response::new(200, CONTENT_TYPE, text),
+        Ok(Err(_)) => Response::error(503, "the metrics cannot be written down"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => Response::error(503, "the server is shutting down"),
+        Err(mpsc::RecvTimeoutError::Timeout) => Response::error(503, "the server has not told its status for 5 s"),
     }
 }

@@ -9,6 +9,7 @@
 
 pub mod admission;
 pub mod announce;
+pub mod crowd;
 pub mod descriptors;
 pub mod devices;
 mod exports;

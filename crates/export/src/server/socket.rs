@@ -6,18 +6,23 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
 use crate::configuration::{Address, Problem, Sourced};
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 128;
+/// Connections that may wait to be accepted: as many as the system allows (net.core.somaxconn, 4,096 unless it was
+/// changed). A client that does not wait is refused by the system at once when they are as many.
+const BACKLOG: i32 = i32::MAX;
+/// How long accepting pauses after the system ran out of descriptors or memory.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A listening socket.
 #[derive(Debug)]
@@ -127,6 +132,39 @@ fn tcp(address: SocketAddr) -> io::Result<Listening> {
 fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
+}
+
+/// What came of an attempt to accept.
+pub enum Accepted {
+    /// A connection.
+    Client(OwnedFd),
+    /// None waits.
+    Nobody,
+    /// The system cannot accept one now, for want of descriptors or memory: try again after [`ACCEPT_PAUSE`].
+    Failed(Errno),
+}
+
+/// Accepts a connection from a socket that does not block. The connection itself blocks: on one that does not, the shard's
+/// `io_uring` requests would end with EAGAIN instead of waiting for data.
+pub fn accept(listener: BorrowedFd<'_>) -> Accepted {
+    loop {
+        return match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
+            Ok(socket) => Accepted::Client(socket),
+            Err(Errno::AGAIN) => Accepted::Nobody,
+            // A signal came, or the client was gone before it was accepted; the network's errors are its own.
+            Err(
+                Errno::INTR
+                | Errno::CONNABORTED
+                | Errno::PROTO
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::PERM,
+            ) => continue,
+            Err(error) => Accepted::Failed(error),
+        };
+    }
 }
 
 /// The number of a group given by number or by name. Only `/etc/group` is read, because a service's

@@ -1,0 +1,199 @@
+//! Which connections give way when more come than there are places: those of peers that nothing is known of yet.
+//!
+//! Promise  of N places, a peer loses one only if it holds more than any other, or if at least N peers hold one each.
+//!          A peer that takes each step within [`PATIENCE`] keeps its place while at most N / [`PATIENCE`] others come in
+//!          a second, from however many addresses: 10,000 a second for 1,024 places.
+//!          Where more come, each newcomer finds a place in the proportion of that rate to theirs: nobody is
+//!          shut out for good.
+//! Cost     one pass over the places for each that is ended, and one over the peers.
+//!
+//! To end the oldest of all would be right below that rate and let nobody in above it; to refuse the newest would let
+//! silent peers keep their places.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::peer::Holder;
+
+/// What a step of a good peer takes: a round trip, and the server's own work before its turn. Nobody who has a place is
+/// ended before.
+pub const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The indices to end, so that at most `most` are left. `waiting` has who holds each connection, and when it came or made
+/// its last step.
+pub fn surplus(waiting: &[(Holder, Instant)], most: usize, now: Instant) -> Vec<usize> {
+    let surplus = waiting.len().saturating_sub(most);
+    if surplus == 0 {
+        return Vec::new();
+    }
+    let (mut users, mut peers) = (BTreeMap::new(), BTreeMap::new());
+    let numbered = |numbers: &mut BTreeMap<Holder, usize>, holder: Holder| {
+        let next = numbers.len();
+        *numbers.entry(holder).or_insert(next)
+    };
+    let mut places: Vec<Place> = waiting
+        .iter()
+        .enumerate()
+        .map(|(at, (holder, step_at))| {
+            let user = numbered(&mut users, holder.user());
+            Place { at, user, peer: numbered(&mut peers, holder.clone()), step_at: *step_at }
+        })
+        .collect();
+    let (mut of_users, mut of_peers) = (vec![0; users.len()], vec![0; peers.len()]);
+    for place in &places {
+        of_users[place.user] += 1;
+        of_peers[place.peer] += 1;
+    }
+    let mut ended = Vec::with_capacity(surplus);
+    for _ in 0..surplus {
+        // A user who starts a process for each connection is one user.
+        let held = |place: &Place| (of_users[place.user], of_peers[place.peer]);
+        let Some(most_held) = places.iter().map(held).max() else { break };
+        let candidates = || places.iter().enumerate().filter(|(_, place)| held(place) == most_held);
+        let oldest = candidates().min_by_key(|(_, place)| place.step_at);
+        let victim = match oldest {
+            Some((_, place)) if now.saturating_duration_since(place.step_at) < PATIENCE => {
+                candidates().max_by_key(|(_, place)| place.step_at)
+            }
+            oldest => oldest,
+        };
+        let Some((index, _)) = victim else { break };
+        let place = places.swap_remove(index);
+        of_users[place.user] -= 1;
+        of_peers[place.peer] -= 1;
+        ended.push(place.at);
+    }
+    ended
+}
+
+/// One connection, with the numbers of its user and its peer.
+struct Place {
+    at: usize,
+    user: usize,
+    peer: usize,
+    step_at: Instant,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use block::random::Stream;
+
+    use super::*;
+
+    fn user(uid: u32, pid: u32) -> Holder {
+        Holder { uid: Some(uid), pid: Some(pid), host: None }
+    }
+
+    fn host(number: u32) -> Holder {
+        Holder { uid: None, pid: None, host: Some(IpAddr::V4(Ipv4Addr::from_bits(number))) }
+    }
+
+    #[test]
+    fn the_oldest_of_the_peer_with_most_gives_way() {
+        let now = Instant::now() + Duration::from_secs(100);
+        let one = |uid: u32, pid: u32, age_s: u64| (user(uid, pid), now - Duration::from_secs(age_s));
+        let first = |waiting: &[(Holder, Instant)]| surplus(waiting, waiting.len() - 1, now);
+        assert_eq!(first(&[one(1, 1, 9), one(2, 2, 5), one(2, 2, 8), one(2, 2, 1)]), [2]);
+        // A user who starts a process per connection is one user.
+        assert_eq!(first(&[one(1, 1, 9), one(1, 1, 8), one(2, 2, 5), one(2, 3, 7), one(2, 4, 1)]), [3]);
+        assert_eq!(first(&[one(1, 1, 3), one(2, 2, 5)]), [1]);
+        // Nobody has had its time: the newest finds no place.
+        assert_eq!(first(&[one(1, 1, 0), (user(2, 2), now - PATIENCE / 2)]), [0]);
+        assert_eq!(surplus(&[one(1, 1, 3)], 1, now), Vec::<usize>::new());
+        assert_eq!(surplus(&[one(1, 1, 3), one(1, 2, 4), one(2, 1, 9)], 0, now).len(), 3);
+    }
+
+    /// Good clients that come one after the other while strangers come at a rate, each from an address of its own
+    /// (`addresses` of them, in turn) and silent from its first step on.
+    struct Attack {
+        places: usize,
+        per_second: u64,
+        addresses: u32,
+        /// Steps of a good client, and the time of each.
+        steps: u32,
+        step: Duration,
+    }
+
+    impl Attack {
+        /// Of 20 good clients, how many complete their steps.
+        fn admitted(&self) -> u32 {
+            const TURN: Duration = Duration::from_millis(1);
+            let (mut random, mut now) = (Stream::new(7), Instant::now());
+            // The good client's number is 0.
+            let mut waiting: Vec<(Holder, Instant)> = Vec::new();
+            let (mut strangers, mut admitted, mut owed) = (0_u32, 0, 0);
+            for _ in 0..20 {
+                // Between two good clients, up to 0.2 s, and at first until all places are taken.
+                let pause = random.below(200) + if strangers == 0 { 500 } else { 0 };
+                let mut left = None;
+                for turn in 0.. {
+                    let first = waiting.len();
+                    if turn == pause {
+                        waiting.push((host(0), now));
+                        left = Some((self.steps, now));
+                    }
+                    owed += self.per_second;
+                    while owed >= 1_000 {
+                        owed -= 1_000;
+                        strangers += 1;
+                        waiting.push((host(1 + strangers % self.addresses), now));
+                    }
+                    if turn == pause {
+                        // It comes at any place among the strangers of its turn.
+                        let newcomers = (waiting.len() - first) as u64;
+                        waiting.swap(first, first + usize::try_from(random.below(newcomers)).unwrap());
+                    }
+                    let mut ended = surplus(&waiting, self.places, now);
+                    ended.sort_unstable();
+                    ended.into_iter().rev().for_each(|at| _ = waiting.swap_remove(at));
+                    if let Some((steps, since)) = &mut left {
+                        let Some(at) = waiting.iter().position(|(holder, _)| *holder == host(0)) else { break };
+                        if now.duration_since(*since) >= self.step {
+                            (*steps, *since, waiting[at].1) = (*steps - 1, now, now);
+                        }
+                        if *steps == 0 {
+                            waiting.swap_remove(at);
+                            admitted += 1;
+                            break;
+                        }
+                    }
+                    now += TURN;
+                }
+            }
+            admitted
+        }
+    }
+
+    #[test]
+    fn a_good_client_is_admitted_up_to_the_stated_rate_and_in_proportion_beyond() {
+        let network = |per_second, step_ms| Attack {
+            places: 256,
+            per_second,
+            addresses: u32::MAX,
+            steps: 6,
+            step: Duration::from_millis(step_ms),
+        };
+        // 256 places in 0.1 s are 2,560 a second, whatever the whole handshake takes.
+        for (per_second, step_ms) in [(100, 95), (1_000, 95), (2_500, 95), (2_500, 2)] {
+            let admitted = network(per_second, step_ms).admitted();
+            assert!(admitted >= 18, "{per_second} a second, steps of {step_ms} ms: {admitted} of 20");
+        }
+        // Four times as many: a place is found by one of four, who keeps it for its first step.
+        let one_step = Attack { steps: 1, ..network(10_240, 95) };
+        assert!((1..=10).contains(&one_step.admitted()), "{}", one_step.admitted());
+        // Steps that take longer than the patience have a place while few come.
+        assert!(network(500, 300).admitted() >= 18);
+        assert!(network(5_000, 300).admitted() < 10);
+    }
+
+    #[test]
+    fn strangers_from_fewer_addresses_than_places_shut_nobody_out_at_any_rate() {
+        for addresses in [1, 16, 200] {
+            let step = Duration::from_millis(300);
+            let attack = Attack { places: 256, per_second: 5_000, addresses, steps: 6, step };
+            assert_eq!(attack.admitted(), 20, "{addresses} addresses");
+        }
+    }
+}
