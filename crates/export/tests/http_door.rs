@@ -1,6 +1,5 @@
 //! Hostile readers of the metrics' endpoint. A good scrape is answered beside each of them, and the server lives.
 
-#[allow(dead_code, reason = "a part of it is enough here")]
 mod server;
 
 use std::io::{Read, Write};

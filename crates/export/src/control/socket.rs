@@ -1,8 +1,10 @@
 //! The control socket: a thread that accepts operators, and one thread per operator that handles
-//! its requests in turn.
+//! its requests in turn. Where the system has no thread for an operator, the first thread handles its requests
+//! itself, while others wait for a few seconds at most.
 
 use std::convert::Infallible;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +19,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::{Value, json};
 
 use super::request::{MAXIMUM_LINE_BYTES, Refusal, Request, parse};
-use crate::server::socket::Listening;
+use crate::log::events::accept_paused;
+use crate::server::socket::{ACCEPT_PAUSE, Accepted, Listening, accept};
 
 /// Longest answer of a server: the status with the largest number of groups.
 const MAXIMUM_ANSWER_BYTES: usize = 256 << 20;
@@ -29,6 +32,8 @@ const CONNECT_INTERVAL: Duration = Duration::from_millis(50);
 const MAXIMUM_OPERATORS: usize = 16;
 /// How long an operator may be idle.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same while others wait for it, because there is no thread for it.
+const IDLE_TIMEOUT_WITHOUT_THREAD: Duration = Duration::from_secs(1);
 
 /// A request with the channel for its answer.
 pub struct PendingRequest {
@@ -46,23 +51,38 @@ pub struct PendingRequest {
 pub fn serve(listening: Listening, ask: impl Fn(PendingRequest) -> bool + Clone + Send + 'static) -> io::Result<()> {
     let operators = Arc::new(AtomicUsize::new(0));
     thread::Builder::new().name("control".into()).spawn(move || {
+        let mut is_paused = false;
         loop {
             let mut descriptors = [PollFd::new(&listening.descriptor, PollFlags::IN)];
             let _ = poll(&mut descriptors, None);
-            let Ok(socket) = rustix::net::accept_with(&listening.descriptor, SocketFlags::CLOEXEC) else { continue };
+            let socket = match accept(listening.descriptor.as_fd()) {
+                Accepted::Client(socket) => socket,
+                Accepted::Nobody => continue,
+                Accepted::Failed(error) => {
+                    if !is_paused {
+                        accept_paused(&listening.address.to_string(), &error.into());
+                    }
+                    is_paused = true;
+                    thread::sleep(ACCEPT_PAUSE);
+                    continue;
+                }
+            };
+            is_paused = false;
             let mut stream = UnixStream::from(socket);
             if operators.fetch_add(1, Ordering::Relaxed) >= MAXIMUM_OPERATORS {
                 operators.fetch_sub(1, Ordering::Relaxed);
                 let _ = answer(&mut stream, &Refusal::new("", "too many operators at once; try again").to_json());
                 continue;
             }
-            let (ask, count) = (ask.clone(), operators.clone());
+            let stream = Arc::new(stream);
+            let (of_worker, ask_of_worker, count) = (stream.clone(), ask.clone(), operators.clone());
             let worker = thread::Builder::new().name("operator".into()).spawn(move || {
                 // An operator that disconnects early is no error.
-                let _ = serve_operator(stream, &ask);
+                let _ = serve_operator(&of_worker, &ask_of_worker, IDLE_TIMEOUT);
                 count.fetch_sub(1, Ordering::Relaxed);
             });
             if worker.is_err() {
+                let _ = serve_operator(&stream, &ask, IDLE_TIMEOUT_WITHOUT_THREAD);
                 operators.fetch_sub(1, Ordering::Relaxed);
             }
         }
@@ -70,10 +90,14 @@ pub fn serve(listening: Listening, ask: impl Fn(PendingRequest) -> bool + Clone 
     Ok(())
 }
 
-fn serve_operator(mut stream: UnixStream, ask: &impl Fn(PendingRequest) -> bool) -> io::Result<()> {
-    stream.set_read_timeout(Some(IDLE_TIMEOUT))?;
-    stream.set_write_timeout(Some(IDLE_TIMEOUT))?;
-    let mut reader = BufReader::new(stream.try_clone()?);
+fn serve_operator(
+    mut stream: &UnixStream,
+    ask: &impl Fn(PendingRequest) -> bool,
+    idle_timeout: Duration,
+) -> io::Result<()> {
+    stream.set_read_timeout(Some(idle_timeout))?;
+    stream.set_write_timeout(Some(idle_timeout))?;
+    let mut reader = BufReader::new(stream);
     loop {
         let mut line = Vec::new();
         let limit = u64::try_from(MAXIMUM_LINE_BYTES).unwrap_or(u64::MAX);
@@ -102,7 +126,7 @@ fn serve_operator(mut stream: UnixStream, ask: &impl Fn(PendingRequest) -> bool)
     }
 }
 
-fn answer(stream: &mut UnixStream, value: &Value) -> io::Result<()> {
+fn answer(stream: &mut impl Write, value: &Value) -> io::Result<()> {
     let mut line = value.to_string();
     line.push('\n');
     stream.write_all(line.as_bytes())
@@ -228,7 +252,8 @@ mod tests {
     fn an_answer_counts_as_sent_once_the_operator_has_it() {
         let (mut operator, server) = UnixStream::pair().unwrap();
         let (asks, asked) = mpsc::channel();
-        let worker = thread::spawn(move || serve_operator(server, &move |pending| asks.send(pending).is_ok()));
+        let worker =
+            thread::spawn(move || serve_operator(&server, &move |pending| asks.send(pending).is_ok(), IDLE_TIMEOUT));
         answer(&mut operator, &json!({"command": "drain"})).unwrap();
         let PendingRequest { request, answer: sender, sent } = asked.recv().unwrap();
         assert!(matches!(request, Request::Drain));

@@ -1,7 +1,8 @@
 //! Who may hold the connections of a listener, so that no tenant and no peer can take all of them.
 //!
 //! Promise  a tenant that has fewer connections than are reserved for it is admitted, whatever the
-//!          others hold.
+//!          others hold; where its peer has as many as one may have, half of the reserve is open to it, and the
+//!          other half is kept for other peers.
 //! Cost     one pass over the tenants of a listener per completed handshake.
 //!
 //! A tenant is an identity, or an export where no identity matches. Half of the connections are
@@ -118,14 +119,16 @@ impl Admissions {
     /// The connections that it may have are in use.
     pub fn admit(self: &Arc<Self>, limits: &Limits, tenant: Tenant, peer: Holder) -> Result<Admission, Full> {
         let mut held = self.lock();
-        if held.of_peers.get(&peer).is_some_and(|count| *count >= limits.of_peer) {
-            return Err(Full::Peer);
-        }
         let reserved = limits.reserved();
         let of = |tenant: &Tenant| held.of_tenants.get(tenant).copied().unwrap_or(0);
         let has_reserved = limits.tenants.contains(&tenant) && of(&tenant) < reserved;
         let others = limits.tenants.iter().filter(|other| **other != tenant);
         let kept_for_others: usize = others.map(|other| reserved.saturating_sub(of(other))).sum();
+        let is_peer_full = held.of_peers.get(&peer).is_some_and(|count| *count >= limits.of_peer);
+        // Many tenants may be behind one address: one of them must not use up what is reserved for another.
+        if is_peer_full && !(has_reserved && of(&tenant) < reserved.div_ceil(2)) {
+            return Err(Full::Peer);
+        }
         if held.all >= limits.most || (!has_reserved && held.all + kept_for_others >= limits.most) {
             return Err(Full::Tenant);
         }
@@ -185,6 +188,23 @@ mod tests {
         drop(of_c);
         drop(held);
         assert!(!admissions.is_full(1) && admissions.lock().of_tenants.is_empty());
+    }
+
+    #[test]
+    fn tenants_behind_one_address_cannot_shut_each_other_out() {
+        let tenants = ["a", "b"].map(export).into_iter().collect();
+        let limits = Limits { most: 256, of_peer: 224, tenants };
+        let admissions = Arc::new(Admissions::default());
+        let mut held = Vec::new();
+        let mut open = |name: &str, pid: u32| {
+            let admission = admissions.admit(&limits, export(name), peer(pid));
+            admission.map(|admission| held.push(admission))
+        };
+        let count = (0..256).take_while(|_| open("a", 1).is_ok()).count();
+        assert_eq!((count, open("a", 1)), (224, Err(Full::Peer)));
+        assert_eq!((0..20).take_while(|_| open("b", 1).is_ok()).count(), 8, "half of the reserve");
+        assert_eq!(open("b", 1), Err(Full::Peer));
+        assert_eq!((0..20).take_while(|_| open("b", 2).is_ok()).count(), 20, "another peer has the other half");
     }
 
     #[test]

@@ -1,14 +1,36 @@
-//! The limit of open files: raised as far as allowed, checked before the server says that it is ready.
+//! The limit of open files: raised as far as allowed, checked before the server says that it is ready, and shared out so
+//! that clients leave some to operators, scrapes and the server itself.
+//!
+//! The system gives out the lowest number that is free. So a new descriptor with the number N says that about N are in
+//! use, whoever has them: NBD, block devices of this machine, virtual machines, the engine. A client whose descriptor
+//! has one of the highest numbers is not admitted.
+
+use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::configuration::Configuration;
 
-/// Descriptors for everything but clients: a client in its handshake, the control socket, files that are read.
-const RESERVE: u64 = 8;
+/// Descriptors that no client gets: 64 connections to the metrics, 17 operators, the files of a reload and of a status.
+const RESERVE: u64 = 96;
 
 /// Descriptors of a client with TLS: its socket, and the two ends between its relay and the shard.
 const OF_TLS_CLIENT: u64 = 3;
+
+/// Descriptors of a virtual machine's front end with one queue: three copies of its socket, a channel, an in-flight area
+/// twice, eight regions of memory, and kick (twice), call (twice) and error of the queue.
+const OF_FRONT_END: u64 = 19;
+
+/// The number of descriptors that clients leave: of a small limit, a quarter.
+fn reserve(limit: u64) -> u64 {
+    RESERVE.min(limit / 4)
+}
+
+/// Whether a descriptor that has just been opened is one of those that clients leave.
+pub fn is_reserved(descriptor: impl AsFd) -> bool {
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return false };
+    u64::try_from(descriptor.as_fd().as_raw_fd()).is_ok_and(|number| number >= limit - reserve(limit))
+}
 
 /// Raises the soft limit to the hard one: a shard needs an entry for every connection and volume, which is more than
 /// the usual soft limit of 1,024.
@@ -45,16 +67,17 @@ pub fn check(configuration: &Configuration) -> Room {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return Room::Enough };
     // The listing itself takes a descriptor. Without one, there is none for a client either.
     let used = std::fs::read_dir("/proc/self/fd").map_or(limit, |entries| entries.count() as u64);
+    let front_ends = configuration.exports().filter(|(_, export)| export.vhost_user_blk.is_some()).count() as u64;
     let wanted = |has_tls: bool| {
         let listeners = configuration.listeners.iter().filter(|listener| listener.tls.is_some() == has_tls);
         listeners.map(|listener| listener.max_connections).sum::<u64>()
     };
-    room(limit, used, wanted(false), wanted(true))
+    room(limit, used + front_ends * OF_FRONT_END, wanted(false), wanted(true))
 }
 
 fn room(limit: u64, used: u64, plain: u64, with_tls: u64) -> Room {
     let (wanted, descriptors) = (plain + with_tls, plain + with_tls * OF_TLS_CLIENT);
-    let left = limit.saturating_sub(used + RESERVE);
+    let left = limit.saturating_sub(used + reserve(limit));
     // Of both kinds in the proportion in which they may connect.
     let clients = left * wanted / descriptors.max(1);
     if wanted == 0 || clients >= wanted {
@@ -75,10 +98,20 @@ mod tests {
     fn the_text_says_how_many_clients_have_room() {
         assert_eq!(room(1_024, 20, 256, 0), Room::Enough);
         assert_eq!(room(1_024, 20, 0, 256), Room::Enough);
-        assert!(matches!(room(600, 20, 0, 256), Room::Less(text) if text.ends_with("room for 190 of 256 clients")));
-        let less = "the limit of open files, 64, leaves room for 42 of 256 clients".to_owned();
+        assert!(matches!(room(600, 20, 0, 256), Room::Less(text) if text.ends_with("room for 161 of 256 clients")));
+        let less = "the limit of open files, 64, leaves room for 34 of 256 clients".to_owned();
         assert_eq!(room(64, 14, 256, 0), Room::Less(less));
         assert!(matches!(room(12, 10, 256, 0), Room::None(_)));
         assert_eq!(room(12, 10, 0, 0), Room::Enough);
+    }
+
+    #[test]
+    fn the_numbers_of_descriptors_are_given_out_from_below() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(!is_reserved(&file));
+        let limit = getrlimit(Resource::Nofile).current.unwrap();
+        let high = i32::try_from(limit - 1).unwrap();
+        let high = rustix::io::fcntl_dupfd_cloexec(&file, high).unwrap();
+        assert!(is_reserved(&high));
     }
 }

@@ -1,8 +1,10 @@
 //! Handshakes: one thread per listening socket that accepts clients and performs their handshakes.
 //!
 //! Promise  a client that is slow, silent or hostile occupies one of [`MAXIMUM_HALF_OPEN`] entries for
-//!          at most the handshake's timeout, and delays no other: no call here waits for one client.
-//! Cost     one poll over at most 66 descriptors per turn; no work while no client arrives.
+//!          at most the handshake's timeout, and delays no other: no call here waits for one client. Which entry gives
+//!          way to a newcomer, and what a good client is promised: [`crowd`]. All entries together hold at most
+//!          [`MAXIMUM_HELD_BYTES`], and one entry more.
+//! Cost     one poll over at most 1,090 descriptors per turn; no work while no client arrives.
 //! Sources  docs/specifications/engine.md, section 4.4; docs/specifications/engine.md, section 5.1;
 //!          docs/specifications/engine.md, section 5.10. They describe handshake workers; a handshake is a
 //!          few microseconds of parsing, with TLS up to a millisecond of arithmetic, so this thread
@@ -11,7 +13,7 @@
 //! accept -> limits -> ([`Session`] ->) identity -> [`Handshake`] -> [`ClientSink::attach`]: from there
 //! the shard owns the socket, or the relay that it shares with the shard.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,28 +24,34 @@ use std::time::{Duration, Instant};
 use linux::event::Event;
 use linux::socket::shut_down;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, SendFlags, SocketFlags};
+use rustix::net::{RecvFlags, SendFlags};
 
 use super::admission::{Admission, Admissions, Limits, Tenant};
-use super::descriptors;
-use super::peer::{Holder, Peer, group_of, identify, may_see};
-use super::socket::Listening;
+use super::peer::{Peer, group_of, identify, may_see};
+use super::socket::{ACCEPT_PAUSE, Accepted, Listening, accept};
+use super::{crowd, descriptors};
 use crate::configuration::{Address, Configuration, Listener, PeerMatch};
 use crate::log::events::{HandshakeEnd, admission_refused, handshake_failed, tls_failed};
 use crate::nbd::handshake::{Closed, ExportFacts, Handshake, Negotiated, Step, View, refused_instead};
 use crate::tls::credentials::Credentials;
-use crate::tls::relay::Relays;
+use crate::tls::relay::{Pair, Relays};
 use crate::tls::session::Session;
 
-/// Handshakes in progress on one listener; a further one ends the oldest of the peer that has most.
-pub const MAXIMUM_HALF_OPEN: usize = 64;
+/// Handshakes in progress on one listener: with steps of a tenth of a second, ten thousand newcomers a second.
+pub const MAXIMUM_HALF_OPEN: usize = 1_024;
+/// Clients that are accepted in a row, so that those in their handshake have their turns.
+const MAXIMUM_ACCEPTED: usize = 64;
+/// Bytes that all handshakes of a listener hold. One takes a few hundred, unless it sends long options or does not read.
+const MAXIMUM_HELD_BYTES: usize = 16 << 20;
+/// The longest option or message of TLS that is kept until it is complete.
+const MAXIMUM_INCOMPLETE_BYTES: usize = 64 * 1024;
+/// Steps that keep a client its place for longer; a handshake has about ten, with TLS.
+const MAXIMUM_STEPS: u32 = 32;
 /// Bytes of answers that may wait for a client that does not read; until it reads them, its further
 /// options are not handled.
 const MAXIMUM_UNSENT_BYTES: usize = 64 * 1024;
 /// Bytes received from one client at a time.
 const RECEIVE_BYTES: usize = 16 * 1024;
-/// How long accepting pauses after the system ran out of descriptors or memory.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The shortest time between two warnings that the limit of open files is reached.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -178,6 +186,11 @@ struct PendingHandshake {
     peer: Peer,
     open: OpenConnection,
     deadline: Instant,
+    /// When it came, or when something of it was answered last.
+    step_at: Instant,
+    steps: u32,
+    /// Bytes received since then.
+    incomplete_bytes: usize,
     received: Vec<u8>,
     unsent: Vec<u8>,
     /// Set by the last step: what to do when everything is sent.
@@ -195,8 +208,23 @@ impl PendingHandshake {
         self.unsent.is_empty() && !self.session.as_ref().is_some_and(Session::wants_write)
     }
 
+    /// Counts a step: something of the client is about to be answered.
+    fn count_step(&mut self) {
+        self.incomplete_bytes = 0;
+        if self.steps < MAXIMUM_STEPS {
+            self.steps += 1;
+            self.step_at = Instant::now();
+        }
+    }
+
+    /// Bytes that are kept for it here, in the handshake and in the session, at most.
+    fn held_bytes(&self) -> usize {
+        self.received.len() + self.unsent.len() + self.incomplete_bytes.min(MAXIMUM_INCOMPLETE_BYTES)
+    }
+
     /// Takes bytes from the socket.
     fn receive(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.incomplete_bytes += bytes.len();
         let Some(session) = &mut self.session else {
             self.received.extend_from_slice(bytes);
             return Ok(());
@@ -218,8 +246,15 @@ impl PendingHandshake {
     }
 }
 
+/// What a client was admitted to.
+struct Place {
+    admission: Admission,
+    /// For the relay of a client with TLS.
+    pair: Option<Pair>,
+}
+
 enum End {
-    Attach(Negotiated, Admission),
+    Attach(Negotiated, Place),
     Close,
 }
 
@@ -227,7 +262,7 @@ enum End {
 enum Progress {
     Waits,
     Closes,
-    Attach(Negotiated, Admission),
+    Attach(Negotiated, Place),
 }
 
 /// The state of one handshake thread.
@@ -244,6 +279,8 @@ pub struct HandshakeThread {
     /// A descriptor that is given up to accept, and close, a client for which there is none.
     spare: Option<File>,
     warned_at: Option<Instant>,
+    /// Clients accepted in this turn whose descriptors are those that clients leave.
+    without_room: usize,
 }
 
 impl HandshakeThread {
@@ -269,6 +306,7 @@ impl HandshakeThread {
             accept_again_at: None,
             spare: Some(spare()?),
             warned_at: None,
+            without_room: 0,
         })
     }
 
@@ -289,6 +327,7 @@ impl HandshakeThread {
             }
             self.turn(&events, &active);
             self.accept(&active);
+            self.end_surplus();
         }
     }
 
@@ -332,13 +371,14 @@ impl HandshakeThread {
             match turn {
                 Progress::Waits => self.half_open.push_back(client),
                 Progress::Closes => shut_down(client.socket.as_fd()),
-                Progress::Attach(negotiated, admission) => self.attach(client, negotiated, admission, active),
+                Progress::Attach(negotiated, place) => self.attach(client, negotiated, place, active),
             }
         }
     }
 
     /// One client's turn: read if no input is left, answer, send the output.
     fn serve(&self, client: &mut PendingHandshake, active: &ActiveState) -> Progress {
+        let was_sent = client.is_sent();
         if client.is_idle() {
             let mut buffer = [0; RECEIVE_BYTES];
             match rustix::net::recv(&client.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
@@ -360,6 +400,9 @@ impl HandshakeThread {
         }
         if client.is_sent() && client.end.is_none() && !client.starts_tls {
             self.answer(client, active);
+        }
+        if was_sent && !client.is_sent() {
+            client.count_step();
         }
         if client.send().is_err() {
             if !matches!(client.end, Some(End::Close)) {
@@ -386,7 +429,7 @@ impl HandshakeThread {
                 Progress::Waits
             }
             Some(End::Close) => Progress::Closes,
-            Some(End::Attach(negotiated, admission)) => Progress::Attach(negotiated, admission),
+            Some(End::Attach(negotiated, place)) => Progress::Attach(negotiated, place),
             None => Progress::Waits,
         }
     }
@@ -437,8 +480,8 @@ impl HandshakeThread {
                     client.starts_tls = true;
                     None
                 }
-                Step::Negotiated(negotiated) => Some(match self.admit(&client.peer, &negotiated, active, listener) {
-                    Ok(admission) => End::Attach(negotiated, admission),
+                Step::Negotiated(negotiated) => Some(match self.admit(client, &negotiated, active, listener) {
+                    Ok(place) => End::Attach(negotiated, place),
                     Err(text) => {
                         self.counts.refused.fetch_add(1, Ordering::Relaxed);
                         let (listener, peer) = (self.address.to_string(), client.peer.name());
@@ -460,21 +503,23 @@ impl HandshakeThread {
     /// Takes a place among the listener's connections; else returns why there is none.
     fn admit(
         &self,
-        peer: &Peer,
+        client: &PendingHandshake,
         negotiated: &Negotiated,
         active: &ActiveState,
         listener: &Listener,
-    ) -> Result<Admission, &'static str> {
-        let configuration = &active.configuration;
+    ) -> Result<Place, &'static str> {
+        let (configuration, peer) = (&active.configuration, &client.peer);
         let identity = identify(configuration, peer, &self.address);
         let export = configuration.exports().find(|(_, export)| export.name.value == negotiated.export);
         let group = export.map_or_else(String::new, |(_, export)| group_of(identity, peer, export));
         let tenant = Tenant::new(identity, &group, &negotiated.export);
         let limits = Limits::of(configuration, listener);
-        self.counts.admissions.admit(&limits, tenant, peer.holder()).map_err(|full| full.text())
+        let admission = self.counts.admissions.admit(&limits, tenant, peer.holder()).map_err(|full| full.text())?;
+        let pair = client.session.as_ref().map(|_| Pair::open()).transpose();
+        Ok(Place { admission, pair: pair.map_err(|_| "the server's limit of open files is reached")? })
     }
 
-    fn attach(&self, client: PendingHandshake, negotiated: Negotiated, admission: Admission, active: &ActiveState) {
+    fn attach(&self, client: PendingHandshake, negotiated: Negotiated, place: Place, active: &ActiveState) {
         let configuration = &active.configuration;
         let export = configuration.exports().find(|(_, export)| export.name.value == negotiated.export);
         let Some((_, export)) = export else {
@@ -483,10 +528,11 @@ impl HandshakeThread {
             return shut_down(client.socket.as_fd());
         };
         let identity = identify(configuration, &client.peer, &self.address);
+        let Place { admission, pair } = place;
         let place = Arc::new(ClientPlace { _open: client.open, _admission: admission });
-        let socket = match client.session {
+        let socket = match client.session.zip(pair) {
             None => client.socket,
-            Some(session) => match self.counts.relays.start(session, client.socket, place.clone()) {
+            Some((session, pair)) => match self.counts.relays.start(session, client.socket, pair, place.clone()) {
                 Ok(socket) => socket,
                 Err(error) => return tls_failed(&self.address.to_string(), &client.peer.name(), &error),
             },
@@ -504,36 +550,31 @@ impl HandshakeThread {
         });
     }
 
-    /// Accepts all waiting clients.
+    /// Accepts the clients that wait.
     fn accept(&mut self, active: &ActiveState) {
         let now = Instant::now();
         if self.accept_again_at.is_some_and(|at| at > now) {
             return;
         }
         self.accept_again_at = None;
-        for _ in 0..MAXIMUM_HALF_OPEN {
+        for _ in 0..MAXIMUM_ACCEPTED {
             let Some(listening) = &self.listening else { return };
-            // The socket is blocking on purpose: on a non-blocking one the shard's io_uring
-            // requests would end with EAGAIN instead of waiting for data.
-            match rustix::net::accept_with(&listening.descriptor, SocketFlags::CLOEXEC) {
-                Ok(socket) => self.begin_handshake(socket, active, now),
-                Err(rustix::io::Errno::AGAIN) => return,
-                Err(error @ (rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)) => {
-                    self.refuse_for_descriptors(error, now);
-                    return;
-                }
-                Err(rustix::io::Errno::NOMEM) => {
+            match accept(listening.descriptor.as_fd()) {
+                Accepted::Client(socket) => self.begin_handshake(socket, active, now),
+                Accepted::Nobody => return,
+                Accepted::Failed(error) => {
+                    self.warn_of_descriptors(&error, now);
+                    if matches!(error, rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) {
+                        self.refuse_one();
+                    }
                     self.accept_again_at = Some(now + ACCEPT_PAUSE);
                     return;
                 }
-                // The client disconnected before it was accepted, or a signal came.
-                Err(_) => {}
             }
         }
     }
 
-    /// Closes a client for which there is no descriptor, so that it does not wait in vain, and warns.
-    fn refuse_for_descriptors(&mut self, error: rustix::io::Errno, now: Instant) {
+    fn warn_of_descriptors(&mut self, why: &dyn std::fmt::Display, now: Instant) {
         if self.warned_at.is_none_or(|at| at + WARNING_INTERVAL <= now) {
             self.warned_at = Some(now);
             let (address, help) = (self.address.to_string(), descriptors::HELP);
@@ -541,20 +582,52 @@ impl HandshakeThread {
                 name: "descriptors",
                 target: "listener",
                 listener = address,
-                "a client of {address} was refused, because the limit of open files is reached: {error}\n  help: {help}"
+                "a client of {address} was refused, because the limit of open files is reached: {why}\n  help: {help}"
             );
         }
+    }
+
+    /// Closes a client for which there is no descriptor, so that it does not wait in vain.
+    fn refuse_one(&mut self) {
         drop(self.spare.take());
         if let Some(listening) = &self.listening
-            && let Ok(socket) = rustix::net::accept_with(&listening.descriptor, SocketFlags::CLOEXEC)
+            && let Accepted::Client(socket) = accept(listening.descriptor.as_fd())
         {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
             shut_down(socket.as_fd());
         }
         self.spare = spare().ok();
-        if self.spare.is_none() {
-            // Another thread took it; without a pause this one would spin.
-            self.accept_again_at = Some(now + ACCEPT_PAUSE);
+    }
+
+    /// Ends the handshakes that are too many, for the places, for the descriptors and for the memory.
+    fn end_surplus(&mut self) {
+        let now = Instant::now();
+        let without_room = std::mem::take(&mut self.without_room);
+        let most = MAXIMUM_HALF_OPEN.min(self.half_open.len().saturating_sub(without_room));
+        if self.half_open.len() > most {
+            let waiting: Vec<_> = self.half_open.iter().map(|it| (it.peer.holder(), it.step_at)).collect();
+            let mut surplus = crowd::surplus(&waiting, most, now);
+            surplus.sort_unstable();
+            surplus.into_iter().rev().for_each(|at| self.displace(at));
+            if without_room > 0 {
+                self.warn_of_descriptors(&"those that are left are kept for operators", now);
+            }
+        }
+        let mut held_bytes: usize = self.half_open.iter().map(PendingHandshake::held_bytes).sum();
+        while held_bytes > MAXIMUM_HELD_BYTES {
+            let of_each = self.half_open.iter().map(PendingHandshake::held_bytes).enumerate();
+            let Some((most, bytes)) = of_each.max_by_key(|(_, bytes)| *bytes) else { return };
+            held_bytes -= bytes;
+            self.displace(most);
+        }
+    }
+
+    /// Ends a handshake in favour of others.
+    fn displace(&mut self, at: usize) {
+        if let Some(victim) = self.half_open.remove(at) {
+            self.counts.expired.fetch_add(1, Ordering::Relaxed);
+            self.report(&victim, HandshakeEnd::Displaced);
+            shut_down(victim.socket.as_fd());
         }
     }
 
@@ -572,6 +645,7 @@ impl HandshakeThread {
             return shut_down(socket.as_fd());
         }
         self.counts.accepted.fetch_add(1, Ordering::Relaxed);
+        self.without_room += usize::from(descriptors::is_reserved(&socket));
         let by_cgroup = configuration.identities.iter().any(|identity| identity.property.value == PeerMatch::Cgroup);
         let mut client = PendingHandshake {
             peer: Peer::of(&socket, &self.address, by_cgroup),
@@ -581,6 +655,9 @@ impl HandshakeThread {
             starts_tls: false,
             open: OpenConnection::new(&self.counts),
             deadline: now + Duration::from_secs(listener.handshake_timeout_s),
+            step_at: now,
+            steps: 0,
+            incomplete_bytes: 0,
             received: Vec::new(),
             unsent: Handshake::greeting().to_vec(),
             end: None,
@@ -590,36 +667,12 @@ impl HandshakeThread {
             return shut_down(client.socket.as_fd());
         }
         self.half_open.push_back(client);
-        if self.half_open.len() > MAXIMUM_HALF_OPEN
-            && let Some(victim) = victim(self.half_open.iter().map(|it| (it.peer.holder(), it.deadline)))
-            && let Some(victim) = self.half_open.remove(victim)
-        {
-            self.counts.expired.fetch_add(1, Ordering::Relaxed);
-            self.report(&victim, HandshakeEnd::Displaced);
-            shut_down(victim.socket.as_fd());
-        }
     }
 }
 
 /// A descriptor without a use of its own.
 fn spare() -> io::Result<File> {
     File::open("/dev/null")
-}
-
-/// The handshake to end in favour of others: the oldest of the peer that has most, among the users first.
-fn victim(half_open: impl Iterator<Item = (Holder, Instant)> + Clone) -> Option<usize> {
-    let mut of_users: BTreeMap<Holder, usize> = BTreeMap::new();
-    let mut of_peers: BTreeMap<Holder, usize> = BTreeMap::new();
-    for (holder, _) in half_open.clone() {
-        *of_users.entry(holder.user()).or_default() += 1;
-        *of_peers.entry(holder).or_default() += 1;
-    }
-    let held = |holder: &Holder| {
-        let of_user = of_users.get(&holder.user()).copied().unwrap_or(0);
-        (of_user, of_peers.get(holder).copied().unwrap_or(0))
-    };
-    let candidates = half_open.enumerate().map(|(at, (holder, deadline))| (held(&holder), deadline, at));
-    candidates.max_by_key(|(held, deadline, _)| (*held, std::cmp::Reverse(*deadline))).map(|(_, _, at)| at)
 }
 
 fn listener_at<'a>(configuration: &'a Configuration, address: &Address) -> Option<&'a Listener> {
@@ -639,23 +692,4 @@ fn send(socket: &OwnedFd, unsent: &mut Vec<u8>) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_oldest_of_the_peer_with_most_handshakes_gives_way() {
-        let now = Instant::now();
-        let one = |uid: u32, pid: u32, age_s: u64| {
-            (Holder { uid: Some(uid), pid: Some(pid), host: None }, now + Duration::from_secs(100 - age_s))
-        };
-        let of = |half_open: &[(Holder, Instant)]| victim(half_open.iter().cloned());
-        assert_eq!(of(&[one(1, 1, 9), one(2, 2, 5), one(2, 2, 8), one(2, 2, 1)]), Some(2));
-        // A user who starts a process per connection is one user.
-        assert_eq!(of(&[one(1, 1, 9), one(1, 1, 8), one(2, 2, 5), one(2, 3, 7), one(2, 4, 1)]), Some(3));
-        assert_eq!(of(&[one(1, 1, 3), one(2, 2, 5)]), Some(1));
-        assert_eq!(of(&[]), None);
-    }
 }

@@ -20,6 +20,7 @@ mod release;
 pub mod reload;
 mod share;
 mod share_monitor;
+mod signals;
 pub mod socket;
 mod virtual_disks;
 
@@ -33,8 +34,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use tracing::{error, warn};
 
 use crate::configuration::check::check;
@@ -317,23 +316,12 @@ impl Server {
     /// Handles signals: SIGTERM and SIGINT drain, SIGHUP reloads. A second SIGTERM or SIGINT ends
     /// the server at once.
     pub fn handle_signals(&self) {
-        let sender = self.sender.clone();
-        match Signals::new([SIGTERM, SIGINT, SIGHUP]) {
-            Ok(mut signals) => {
-                thread::spawn(move || {
-                    for signal in signals.forever() {
-                        let event = if signal == SIGHUP { Event::Reload } else { Event::Terminate };
-                        if sender.send(event).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-            Err(error) => warn!(
+        if let Err(error) = signals::handle(self.sender.clone()) {
+            warn!(
                 name: "signals",
                 target: "server",
                 "signals cannot be handled and keep their default effect: {error}"
-            ),
+            );
         }
     }
 
@@ -400,7 +388,7 @@ impl Server {
         let (state, sender) = (self.state.clone(), self.sender.clone());
         let wakers: Vec<Arc<Waker>> = self.listeners.iter().map(|listener| listener.waker.clone()).collect();
         events::drain_begun(timeout.as_secs());
-        thread::spawn(move || {
+        let drain = Arc::new(move || {
             let begun = Instant::now();
             wakers.iter().for_each(|waker| waker.await_closed());
             state.devices.close_disks();
@@ -408,6 +396,11 @@ impl Server {
             events::drain_ended(drained.abandoned_requests, drained.failed_syncs, begun.elapsed());
             let _ = sender.send(Event::Drained(drained));
         });
+        let of_thread = drain.clone();
+        if thread::Builder::new().name("drain".into()).spawn(move || of_thread()).is_err() {
+            // The data are worth more than answers to operators meanwhile.
+            drain();
+        }
     }
 
     /// Reports the failures of a drain; returns the exit status.

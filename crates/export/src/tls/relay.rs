@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown};
 
 use super::session::Session;
+use crate::server::descriptors::is_reserved;
 
 /// Bytes that are received at once in either direction.
 pub const BUFFER_BYTES: usize = 64 * 1024;
@@ -35,21 +36,42 @@ pub struct Relays {
     ended: Condvar,
 }
 
+/// The connection between a relay and the shard.
+pub struct Pair {
+    shard: OwnedFd,
+    far: OwnedFd,
+}
+
+impl Pair {
+    /// A new one.
+    ///
+    /// # Errors
+    /// There are no descriptors for another client.
+    pub fn open() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let (shard, far) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        if is_reserved(&shard) || is_reserved(&far) {
+            return Err(Errno::MFILE.into());
+        }
+        Ok(Self { shard, far })
+    }
+}
+
 impl Relays {
     /// Starts the relay of a session that is established; returns the shard's end of it. `held` is
     /// dropped when the relay has ended.
     ///
     /// # Errors
-    /// The system has no descriptors or no memory for it. The client's connection is closed.
+    /// The system has no memory or no thread for it. The client's connection is closed.
     pub fn start(
         self: &Arc<Self>,
         session: Session,
         client: OwnedFd,
+        pair: Pair,
         held: impl Send + 'static,
     ) -> io::Result<OwnedFd> {
         tune(std::os::fd::AsFd::as_fd(&client))?;
-        let flags = SocketFlags::CLOEXEC;
-        let (shard, far) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let Pair { shard, far } = pair;
         let running = Running::new(self);
         let relay = Relay::new(session, client, shard);
         thread::Builder::new().name("tls relay".into()).stack_size(STACK_BYTES).spawn(move || {

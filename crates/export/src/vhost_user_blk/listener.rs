@@ -19,6 +19,7 @@ use super::notices::{channel_in_next_message, tell_change};
 use super::session::Session;
 use crate::group_use::GroupUse;
 use crate::log::events::ClientLife;
+use crate::server::descriptors::is_reserved;
 
 /// Requests in flight of one device; more wait in its rings.
 const MAX_REQUESTS: u32 = 1_024;
@@ -117,6 +118,10 @@ impl Shared {
     fn accept(&self) -> Option<UnixStream> {
         loop {
             let accepted = self.listener.accept();
+            if accepted.as_ref().is_ok_and(|(stream, _)| is_reserved(stream)) {
+                // Closed at once; a virtual machine monitor tries again.
+                continue;
+            }
             // The connection is stored before the stop is checked for, so that a concurrent stop
             // either finds the connection and shuts it down, or is noticed here.
             let stream = accepted.and_then(|(stream, _)| Ok((stream.try_clone()?, stream)));

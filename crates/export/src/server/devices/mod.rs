@@ -440,10 +440,18 @@ impl Devices {
     pub fn drain(&self, timeout: Duration) -> Drained {
         let mut drained = Drained::default();
         thread::scope(|scope| {
-            let drains: Vec<_> = self.shards.iter().map(|shard| scope.spawn(|| shard.handle.drain(timeout))).collect();
+            let drains: Vec<_> = self
+                .shards
+                .iter()
+                .map(|shard| {
+                    let drain = || shard.handle.drain(timeout);
+                    // Without a thread the devices are drained one after another.
+                    thread::Builder::new().spawn_scoped(scope, drain).map_err(|_| drain())
+                })
+                .collect();
             for (shard, drain) in self.shards.iter().zip(drains) {
                 let device = shard.handle.name();
-                match drain.join() {
+                match drain.map_or_else(Ok, thread::ScopedJoinHandle::join) {
                     Ok(Ok(report)) => {
                         drained.abandoned_requests += report.abandoned_requests;
                         drained.failed_syncs += report.failed_syncs;
