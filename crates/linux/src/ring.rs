@@ -29,7 +29,10 @@ pub const MAX_SPANS: usize = 512;
 const TOKEN_MASK: u64 = (1 << TOKEN_BITS) - 1;
 /// The ring's own token, for cancellations, whose completions are not reported.
 const INTERNAL: u64 = TOKEN_MASK;
-const PIECE_BITS: u32 = 30;
+/// Pieces of the arena that are pinned at a time: a huge page each, or more where the table would be too long.
+const SMALLEST_PIECE_BITS: u32 = 21;
+/// The most registered buffers of a ring (IORING_MAX_REG_BUFFERS of the kernel).
+const MAX_PIECES: u64 = 1 << 14;
 /// Gathers allocated at the start; more are allocated when more are in flight at once.
 const GATHERS: u16 = 128;
 /// UBLK_U_IO_FETCH_REQ and UBLK_U_IO_COMMIT_AND_FETCH_REQ of include/uapi/linux/ublk_cmd.h.
@@ -42,6 +45,15 @@ const BLOCKED_WORKERS: u32 = 512;
 const BLOCK_DISCARD: u32 = 0x1200;
 const SUBMISSION_ENTRIES: u32 = 1_024;
 const COMPLETION_ENTRIES: u32 = 8_192;
+
+/// The arena's pieces, of which each is pinned and registered when it is first used.
+struct Pieces {
+    /// A piece has `1 << bits` bytes.
+    bits: u32,
+    are_pinned: Vec<bool>,
+    /// The kernel has refused to pin a piece; the others are used without.
+    is_at_limit: bool,
+}
 
 /// A file in the ring's table.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -120,7 +132,7 @@ impl Gather {
 pub struct Ring {
     ring: IoUring,
     arena: ManuallyDrop<Arc<Arena>>,
-    arena_is_registered: bool,
+    pieces: Option<Pieces>,
     files: Vec<Option<OwnedFd>>,
     free_files: Vec<u32>,
     files_are_registered: bool,
@@ -155,7 +167,7 @@ impl Ring {
         Ok(Self {
             ring,
             arena: ManuallyDrop::new(arena),
-            arena_is_registered: false,
+            pieces: None,
             files: table,
             free_files: (0..files).rev().collect(),
             files_are_registered,
@@ -179,26 +191,49 @@ impl Ring {
         &self.arena
     }
 
-    /// Pins and registers the arena, so that single-span reads and writes cost less. Fails where
-    /// the limit on locked memory is lower than the arena; the ring works without it.
+    /// From now on, single-span reads and writes register the part of the arena that they use, so that they cost less.
+    /// A part is pinned when it is first used: a ring whose requests use little of the arena keeps little of it
+    /// resident. Where the kernel or the limit on locked memory forbids it, the ring works without.
+    ///
+    /// # Errors
+    /// The kernel has no table of registered buffers that is filled later (before Linux 5.13).
     pub fn register_arena(&mut self) -> io::Result<()> {
-        if self.arena_is_registered {
+        if self.pieces.is_some() {
             return Ok(());
         }
-        let pieces: Vec<libc::iovec> = (0..self.arena.bytes().div_ceil(1 << PIECE_BITS))
-            .map(|piece| {
-                let start = piece << PIECE_BITS;
-                let length = (self.arena.bytes() - start).min(1 << PIECE_BITS);
-                let whole =
-                    Span { offset_bytes: start, length_bytes: u32::try_from(length).unwrap_or(1 << PIECE_BITS) };
-                libc::iovec { iov_base: self.arena.address(whole).cast(), iov_len: whole.length_bytes as usize }
-            })
-            .collect();
-        // SAFETY: the pieces lie inside the arena, of which the ring gives up its share only when it is gone
-        // (`drop`).
-        unsafe { self.ring.submitter().register_buffers(&pieces) }?;
-        self.arena_is_registered = true;
+        let mut bits = SMALLEST_PIECE_BITS;
+        while self.arena.bytes().div_ceil(1 << bits) > MAX_PIECES {
+            bits += 1;
+        }
+        let count = usize::try_from(self.arena.bytes().div_ceil(1 << bits)).map_err(io::Error::other)?;
+        let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        // SAFETY: the entries name no memory.
+        unsafe { self.ring.submitter().register_buffers(&vec![none; count]) }?;
+        self.pieces = Some(Pieces { bits, are_pinned: vec![false; count], is_at_limit: false });
         Ok(())
+    }
+
+    /// The registered piece of the arena that a span lies in; `None` if it is not registered. A span lies in one slot,
+    /// which is at most 1 MiB and aligned to its size, so it never lies in two pieces.
+    fn piece_of(&mut self, span: Span) -> Option<u16> {
+        let pieces = self.pieces.as_mut().filter(|_| !is_outside(span))?;
+        let at = usize::try_from(span.offset_bytes >> pieces.bits).ok()?;
+        let index = u16::try_from(at).ok()?;
+        if *pieces.are_pinned.get(at)? {
+            return Some(index);
+        }
+        if pieces.is_at_limit {
+            return None;
+        }
+        let offset_bytes = (at as u64) << pieces.bits;
+        let length_bytes = u32::try_from((self.arena.bytes() - offset_bytes).min(1 << pieces.bits)).ok()?;
+        let address = self.arena.address(Span { offset_bytes, length_bytes });
+        let piece = libc::iovec { iov_base: address.cast(), iov_len: length_bytes as usize };
+        // SAFETY: the piece lies inside the arena, of which the ring gives up its share only when it is gone (`drop`).
+        let pinned = unsafe { self.ring.submitter().register_buffers_update(u32::from(index), &[piece], None) };
+        pieces.are_pinned[at] = pinned.is_ok();
+        pieces.is_at_limit = pinned.is_err();
+        pinned.is_ok().then_some(index)
     }
 
     /// Takes over an open file or socket.
@@ -271,16 +306,17 @@ impl Ring {
 
     /// Reads from `position_bytes` on into the spans, one behind the other (at most [`MAX_SPANS`]).
     pub fn read(&mut self, token: u64, file: FileId, spans: &[Span], position_bytes: u64) {
-        let entry = match *spans {
-            [span] if self.arena_is_registered && !is_outside(span) => {
-                let (at, piece) = (self.arena.address(span), piece_of(span));
+        let piece = if let [span] = *spans { self.piece_of(span) } else { None };
+        let entry = match (spans, piece) {
+            (&[span], Some(piece)) => {
+                let at = self.arena.address(span);
                 self.on_file(
                     file,
                     |fd| opcode::ReadFixed::new(fd, at, span.length_bytes, piece).offset(position_bytes).build(),
                     |fd| opcode::ReadFixed::new(fd, at, span.length_bytes, piece).offset(position_bytes).build(),
                 )
             }
-            [span] if !is_outside(span) => {
+            (&[span], None) if !is_outside(span) => {
                 let at = self.arena.address(span);
                 self.on_file(
                     file,
@@ -305,16 +341,17 @@ impl Ring {
     /// completes when the data is on stable storage (RWF_DSYNC).
     pub fn write(&mut self, token: u64, file: FileId, spans: &[Span], position_bytes: u64, durable: bool) {
         let flags = if durable { libc::RWF_DSYNC } else { 0 };
-        let entry = match *spans {
-            [span] if self.arena_is_registered && !is_outside(span) => {
-                let (at, piece, length) = (self.arena.address(span).cast_const(), piece_of(span), span.length_bytes);
+        let piece = if let [span] = *spans { self.piece_of(span) } else { None };
+        let entry = match (spans, piece) {
+            (&[span], Some(piece)) => {
+                let (at, length) = (self.arena.address(span).cast_const(), span.length_bytes);
                 self.on_file(
                     file,
                     |fd| opcode::WriteFixed::new(fd, at, length, piece).offset(position_bytes).rw_flags(flags).build(),
                     |fd| opcode::WriteFixed::new(fd, at, length, piece).offset(position_bytes).rw_flags(flags).build(),
                 )
             }
-            [span] if !is_outside(span) => {
+            (&[span], None) if !is_outside(span) => {
                 let (at, length) = (self.arena.address(span).cast_const(), span.length_bytes);
                 self.on_file(
                     file,
@@ -636,12 +673,6 @@ fn build() -> io::Result<IoUring> {
         },
         other => other,
     }
-}
-
-/// The registered piece of the arena that a span lies in. Pieces are 1 GiB; a span lies in one
-/// slot, which is at most 1 MiB and aligned to its size, so it never lies in two pieces.
-fn piece_of(span: Span) -> u16 {
-    u16::try_from(span.offset_bytes >> PIECE_BITS).unwrap_or(u16::MAX)
 }
 
 fn with_token(entry: squeue::Entry, token: u64) -> squeue::Entry {

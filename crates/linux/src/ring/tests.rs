@@ -85,3 +85,46 @@ fn waiting_ends_with_its_time() {
     ring.enter(Wait::AtMost(1_000_000)).expect("the time is no error");
     assert!(!ring.has_news());
 }
+
+/// KiB of the arena that are resident.
+fn resident_kib(ring: &Ring) -> u64 {
+    let address = ring.arena().address(span(0, 1)) as u64;
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("smaps");
+    let mut is_in = false;
+    for line in maps.lines() {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let bound = |text: &str| u64::from_str_radix(text, 16).ok();
+        if let Some((Some(begin), Some(end))) = range.map(|(begin, end)| (bound(begin), bound(end))) {
+            is_in = (begin..end).contains(&address);
+        } else if let Some(rest) = line.strip_prefix("Rss:").filter(|_| is_in) {
+            return rest.trim().trim_end_matches(" kB").parse().expect("a number");
+        }
+    }
+    panic!("the arena is not mapped");
+}
+
+#[test]
+fn only_what_was_used_of_a_registered_arena_is_resident() {
+    const ARENA_BYTES: u64 = 256 << 20;
+    let mut ring = Ring::new(Arc::new(Arena::new(ARENA_BYTES).expect("256 MiB")), 8).expect("io_uring");
+    if let Err(error) = ring.register_arena() {
+        eprintln!("skipped: only_what_was_used_of_a_registered_arena_is_resident: {error}");
+        return;
+    }
+    // Arenas of other tests may lie next to this one, and count.
+    assert!(resident_kib(&ring) < 16 << 10, "{} KiB before any request", resident_kib(&ring));
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    file.write_all(&[7; 4_096]).expect("written");
+    let id = ring.add_file(file.into()).expect("room");
+    for (number, offset_bytes) in [0, 2 << 20, ARENA_BYTES - 4_096, 4_096, 0].into_iter().enumerate() {
+        ring.read(number as u64, id, &[span(offset_bytes, 4_096)], 0);
+        assert_eq!(next(&mut ring), Completion { token: number as u64, result: 4_096 });
+        let mut byte = [0];
+        ring.arena().copy_out(span(offset_bytes, 1), &mut byte);
+        assert_eq!(byte, [7]);
+    }
+    let pieces = ring.pieces.as_ref().expect("registered");
+    let pinned = pieces.are_pinned.iter().filter(|is_pinned| **is_pinned).count();
+    assert!(pinned == 3 || pieces.is_at_limit, "{pinned} pieces");
+    assert!(resident_kib(&ring) < 16 << 10, "{} KiB after five requests", resident_kib(&ring));
+}
