@@ -86,7 +86,8 @@ impl Client {
         Self { shard, number, queue }
     }
 
-    /// Submits a request without waiting. `data` is used by a write only.
+    /// Submits a request without waiting. `data` is used by a write only, which fails as invalid where it has
+    /// fewer bytes than the request.
     pub fn submit(
         &self,
         command: Command,
@@ -206,17 +207,16 @@ impl LocalClient for QueueServer {
         }
     }
 
-    fn fill(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
-        if let Some(queued) = self.open.get(&cookie) {
-            put(&queued.data, offset_bytes, &mut to);
-        }
+    fn fill(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) -> Result<(), Failure> {
+        let queued = self.open.get(&cookie).ok_or(Failure::Io)?;
+        put(&queued.data, offset_bytes, &mut to)
     }
 
-    fn data(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
+    fn data(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) -> Result<(), Failure> {
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
-        if let Some(place) = self.open.get_mut(&cookie).and_then(|queued| queued.data.get_mut(start..)) {
-            from.copy_to(place);
-        }
+        let place = self.open.get_mut(&cookie).and_then(|queued| queued.data.get_mut(start..));
+        let copied = place.map_or(0, |place| from.copy_to(place));
+        if copied == from.bytes() as usize { Ok(()) } else { Err(Failure::Io) }
     }
 
     fn answered(&mut self, answer: Answer) {
@@ -240,8 +240,9 @@ impl Drop for QueueServer {
     }
 }
 
-fn put(data: &[u8], offset_bytes: u64, to: &mut Payload<'_>) {
-    let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX).min(data.len());
-    let end = start.saturating_add(to.bytes() as usize).min(data.len());
-    to.put(0, &data[start..end]);
+fn put(data: &[u8], offset_bytes: u64, to: &mut Payload<'_>) -> Result<(), Failure> {
+    let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
+    let bytes = data.get(start..).and_then(|rest| rest.get(..to.bytes() as usize)).ok_or(Failure::Invalid)?;
+    to.put(0, bytes);
+    Ok(())
 }

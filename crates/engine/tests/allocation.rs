@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use block::Priority;
 use experiment::SchedulerSpec;
-use hoistway_engine::protocol::Command;
+use hoistway_engine::protocol::{Command, Failure};
 use hoistway_engine::{
     Answer, Backing, ClientContext, ConnectionBounds, LocalClient, LocalConnection, LocalRequest, Payload,
     ShardSettings, VolumeSettings, start,
@@ -68,15 +68,20 @@ impl LocalClient for Prober {
                 is_held: false,
             };
             let connection = usize::try_from(self.stream.below(4)).unwrap_or(0);
-            if !context.submit(connection, request, &mut |_, mut to| to.put(0, &[1; 4_096])) {
+            let mut fill = |_: u64, mut to: Payload<'_>| {
+                to.put(0, &[1; 4_096]);
+                Ok(())
+            };
+            if !context.submit(connection, request, &mut fill) {
                 return;
             }
             self.in_flight += 1;
         }
     }
 
-    fn fill(&mut self, _: usize, _: u64, _: u64, mut to: Payload<'_>) {
+    fn fill(&mut self, _: usize, _: u64, _: u64, mut to: Payload<'_>) -> Result<(), Failure> {
         to.put(0, &[1; 4_096]);
+        Ok(())
     }
 
     fn answered(&mut self, answer: Answer) {

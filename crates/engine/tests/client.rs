@@ -259,3 +259,23 @@ fn test_22_neighbours_inside_one_block_do_not_lose_each_others_data() {
         assert!(part.iter().all(|&byte| byte == 199 ^ worker as u8), "worker {worker}: {part:?}");
     }
 }
+
+/// The memory of a write holds bytes of earlier requests until it is filled, so a write without all of its
+/// data is not made.
+#[test]
+fn a_write_without_all_of_its_data_writes_nothing() {
+    let shard = shard_on("memory:8MiB");
+    let client = shard.client(shard.volumes()[0], GroupHandle::ROOT).expect("a client");
+    for _ in 0..4 {
+        client.write(4 << 20, &[7; 1 << 20]).expect("written");
+        for given in [0, 100, 8_191] {
+            let short = client.submit(Command::Write, 4_096, 8_192, false, vec![9; given]).wait();
+            assert_eq!(short, Err(ClientError::Failed(Failure::Invalid)), "{given} bytes");
+        }
+        // The second of its parts has not all of its data.
+        let long = client.submit(Command::Write, 1 << 20, 2 << 20, false, vec![9; (1 << 20) + 5]).wait();
+        assert_eq!(long, Err(ClientError::Failed(Failure::Invalid)));
+        assert!(client.read(0, 1 << 20).expect("read").iter().all(|byte| *byte == 0));
+        assert!(client.read(2 << 20, 1 << 20).expect("read").iter().all(|byte| *byte == 0));
+    }
+}

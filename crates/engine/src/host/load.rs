@@ -382,16 +382,20 @@ impl LocalClient for Load {
         Some(window_ns.min(thread_ns).min(change_ns).min(lift_ns).min(self.next_report_ns))
     }
 
-    fn fill(&mut self, connection: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
+    fn fill(&mut self, connection: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) -> Result<(), Failure> {
         let token = u32::try_from(cookie).unwrap_or(u32::MAX);
-        fill(&self.pattern, self.threads[connection].blocks.as_ref(), token, offset_bytes, &mut to);
+        fill(&self.pattern, self.threads[connection].blocks.as_ref(), token, offset_bytes, &mut to)
     }
 
-    fn data(&mut self, connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
-        let (Some(blocks), Ok(token)) = (&mut self.threads[connection].blocks, u32::try_from(cookie)) else { return };
+    fn data(&mut self, connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) -> Result<(), Failure> {
+        // Only where data is verified is it looked at.
+        let (Some(blocks), Ok(token)) = (&mut self.threads[connection].blocks, u32::try_from(cookie)) else {
+            return Ok(());
+        };
         if let Some(room) = blocks.room(token, offset_bytes) {
             from.copy_to(room);
         }
+        Ok(())
     }
 
     fn answered(&mut self, answer: Answer) {
@@ -435,15 +439,24 @@ fn snapshot(context: &ClientContext<'_>) -> Snapshot {
     Snapshot { counters: context.queue_counters(), reasons: context.reasons().into_iter().collect() }
 }
 
-fn fill(pattern: &[u8], blocks: Option<&Blocks>, token: u32, offset_bytes: u64, to: &mut Payload<'_>) {
+fn fill(
+    pattern: &[u8],
+    blocks: Option<&Blocks>,
+    token: u32,
+    offset_bytes: u64,
+    to: &mut Payload<'_>,
+) -> Result<(), Failure> {
     if let Some(block) = blocks.and_then(|blocks| blocks.written(token, offset_bytes)) {
         to.put(0, block);
-        return;
+        return if block.len() >= to.bytes() as usize { Ok(()) } else { Err(Failure::Io) };
     }
-    let start = usize::try_from(offset_bytes).unwrap_or(0) % pattern.len();
-    let first = (pattern.len() - start).min(to.bytes() as usize);
-    to.put(0, &pattern[start..start + first]);
-    to.put(u32::try_from(first).unwrap_or(u32::MAX), pattern);
+    let mut done = 0;
+    while done < to.bytes() {
+        let start = usize::try_from(offset_bytes + u64::from(done)).unwrap_or(0) % pattern.len();
+        to.put(done, &pattern[start..]);
+        done = done.saturating_add(u32::try_from(pattern.len() - start).unwrap_or(u32::MAX));
+    }
+    Ok(())
 }
 
 fn command_of(operation: Operation) -> Command {

@@ -68,11 +68,20 @@ pub trait LocalClient: Send {
 
     /// Supplies the data of a write that is not direct: `to` takes the bytes from `offset_bytes` inside the request
     /// on.
-    fn fill(&mut self, connection: usize, cookie: u64, offset_bytes: u64, to: Payload<'_>);
+    ///
+    /// # Errors
+    /// All of `to` could not be filled. Then nothing of it is written, because it holds bytes of another request, and
+    /// the request ends with this failure.
+    fn fill(&mut self, connection: usize, cookie: u64, offset_bytes: u64, to: Payload<'_>) -> Result<(), Failure>;
 
     /// Takes data of a read that is not direct: the bytes from `offset_bytes` inside the request on; parts arrive in
     /// any order.
-    fn data(&mut self, _connection: usize, _cookie: u64, _offset_bytes: u64, _from: Data<'_>) {}
+    ///
+    /// # Errors
+    /// The data could not be taken, so the request ends with this failure.
+    fn data(&mut self, _connection: usize, _cookie: u64, _offset_bytes: u64, _from: Data<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Takes the answer to a request.
     fn answered(&mut self, answer: Answer);
@@ -89,7 +98,11 @@ pub trait LocalClient: Send {
     fn abandoned(&mut self) {}
 }
 
-/// Memory that takes a write's data.
+/// What supplies the data of a write: offset inside the request, memory. See [`LocalClient::fill`].
+pub type Fill<'a> = dyn FnMut(u64, Payload<'_>) -> Result<(), Failure> + 'a;
+
+/// Memory that takes a write's data. It holds bytes of earlier requests, perhaps of another client, until it
+/// is filled.
 #[derive(Debug)]
 pub struct Payload<'a> {
     arena: &'a ArenaView<'a>,
@@ -137,9 +150,10 @@ impl Payload<'_> {
         move_all(self.span, position_bytes, |span, position| self.arena.0.read_at(file, span, position))
     }
 
-    /// Fills it from other memory of the arena.
-    pub(super) fn copy_from(&mut self, from: Span) {
+    /// Fills it from other memory of the arena; false if that is shorter.
+    pub(super) fn copy_from(&mut self, from: Span) -> bool {
         self.arena.0.copy_within(from, self.span);
+        from.length_bytes >= self.span.length_bytes
     }
 }
 
@@ -184,9 +198,10 @@ impl Data<'_> {
         move_all(self.span, position_bytes, |span, position| self.arena.0.write_at(file, span, position, false))
     }
 
-    /// Copies it to other memory of the arena.
-    pub(super) fn copy_within(&self, to: Span) {
+    /// Copies it to other memory of the arena; false if that is shorter.
+    pub(super) fn copy_within(&self, to: Span) -> bool {
         self.arena.0.copy_within(self.span, to);
+        to.length_bytes >= self.span.length_bytes
     }
 }
 
@@ -277,7 +292,7 @@ impl ClientContext<'_> {
     /// Submits a request. The data of a write is requested from `fill` (offset inside the request,
     /// memory) as far as there is memory now, and from [`LocalClient::fill`] for the rest later. False
     /// if the connection is full: then nothing was taken.
-    pub fn submit(&mut self, connection: usize, request: LocalRequest, fill: &mut dyn FnMut(u64, Payload<'_>)) -> bool {
+    pub fn submit(&mut self, connection: usize, request: LocalRequest, fill: &mut Fill<'_>) -> bool {
         self.submit_with(connection, request, None, fill)
     }
 
@@ -291,7 +306,7 @@ impl ClientContext<'_> {
         connection: usize,
         request: LocalRequest,
         memory: &[Span],
-        fill: &mut dyn FnMut(u64, Payload<'_>),
+        fill: &mut Fill<'_>,
     ) -> bool {
         let number = self.connections.get(connection).map(|connection| connection.number);
         let alignment_bytes = number.and_then(|number| self.lock.turn().direct_alignment(number));
@@ -304,7 +319,7 @@ impl ClientContext<'_> {
         connection: usize,
         request: LocalRequest,
         memory: Option<&[Span]>,
-        fill: &mut dyn FnMut(u64, Payload<'_>),
+        fill: &mut Fill<'_>,
     ) -> bool {
         if !self.has_room(connection) {
             return false;
@@ -334,9 +349,13 @@ impl ClientContext<'_> {
         while let Verdict::Fill(span) = verdict {
             let Some((_, done)) = &mut self.connections[connection].filling else { break };
             let (arena, from) = (ArenaView(self.ring.arena()), *done);
-            self.lock.unlocked(&mut || fill(from, Payload { arena: &arena, span }));
+            let mut filled = Ok(());
+            self.lock.unlocked(&mut || filled = fill(from, Payload { arena: &arena, span }));
             *done += u64::from(span.length_bytes);
-            verdict = self.lock.turn_mut().filled(number, self.now_ns, self.actions);
+            verdict = match filled {
+                Ok(()) => self.lock.turn_mut().filled(number, self.now_ns, self.actions),
+                Err(failure) => self.lock.turn_mut().unfilled(number, failure, self.now_ns, self.actions),
+            };
         }
         if let Verdict::Skip(_) = verdict {
             // A refused request: its payload was never taken, so there is nothing to discard.
@@ -555,9 +574,12 @@ impl Worker {
         while let Verdict::Fill(span) = verdict {
             let Some((cookie, done)) = &mut connection.filling else { break };
             let view = ArenaView(self.ring.arena());
-            unlocked(core, || client.fill(index, *cookie, *done, Payload { arena: &view, span }));
+            let filled = unlocked(core, || client.fill(index, *cookie, *done, Payload { arena: &view, span }));
             *done += u64::from(span.length_bytes);
-            verdict = core.turn.filled(connection.number, now, &mut self.actions);
+            verdict = match filled {
+                Ok(()) => core.turn.filled(connection.number, now, &mut self.actions),
+                Err(failure) => core.turn.unfilled(connection.number, failure, now, &mut self.actions),
+            };
         }
         if let Verdict::Skip(_) = verdict {
             verdict = core.turn.skipped(connection.number, now, &mut self.actions);
@@ -585,7 +607,10 @@ impl Worker {
                 let view = ArenaView(self.ring.arena());
                 let from = Data { arena: &view, span: core.turn.data_of(part) };
                 let offset_bytes = core.turn.offset_of(part) - asked.offset_bytes;
-                unlocked(core, || state.client.data(connection, asked.cookie, offset_bytes, from));
+                let taken = unlocked(core, || state.client.data(connection, asked.cookie, offset_bytes, from));
+                if let Err(failure) = taken {
+                    core.turn.fail(request, failure);
+                }
             }
             if piece.is_last() {
                 let result = core.turn.failure_of(request).map_or(Ok(()), Err);

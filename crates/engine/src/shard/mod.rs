@@ -37,7 +37,7 @@ pub use asking::ANSWER_TIMEOUT;
 pub(crate) use asking::Silence;
 pub use drain::DrainReport;
 pub use end::{ConnectionEnd, EndReason, OnEnd};
-pub use local_client::{Answer, ClientContext, Data, LocalClient, LocalClientId, LocalRequest, Payload};
+pub use local_client::{Answer, ClientContext, Data, Fill, LocalClient, LocalClientId, LocalRequest, Payload};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use shared::{Core, Locked, Shared};
 pub use status::{ConnectionStatus, GroupStatus, ShardStatus, TunableStatus, Unanswered, VolumeStatus};

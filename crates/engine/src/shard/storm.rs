@@ -2,8 +2,11 @@
 //! switches, changes of weights and limits, groups and limiters that come and go, and a drain, over the
 //! whole turn with a fake device and
 //! three workers that act in any order and give each other actions. Each request is answered exactly
-//! once or its connection was closed, and nothing is left at the end.
+//! once or its connection was closed, no tenant gets or writes bytes of another, and nothing is left at
+//! the end.
 //! Source: docs/specifications/engine.md, section 10 (test 63).
+
+mod bytes;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,6 +20,7 @@ use experiment::{Limits, SchedulerSpec};
 use linux::buffer::Span;
 use linux::ring::Emptying;
 
+use self::bytes::{Bytes, CLIENT_MEMORY};
 use super::Mailbox;
 use super::shared::{Core, Route};
 use crate::protocol::{ClientRequest, Command, Failure};
@@ -31,11 +35,13 @@ const GROUPS: u32 = 8;
 /// The state of a simulated connection.
 #[derive(Debug, Default)]
 struct Client {
+    volume: u32,
     is_closed: bool,
-    /// Whether its stream waits for the turn or for bytes.
+    /// Whether its stream waits for the turn.
     waits: bool,
-    fills: bool,
-    /// Whether these bytes belong to a refused request.
+    /// The memory for the bytes that its stream waits for.
+    fills: Option<Span>,
+    /// Whether its stream waits for bytes of a refused request.
     skips: bool,
     /// Requests without their last piece, by cookie.
     open: BTreeMap<u64, Command>,
@@ -48,12 +54,15 @@ struct Io {
     bytes: u32,
     is_emptying: bool,
     worker: usize,
+    /// The volume and the memory of a read.
+    reads: Option<(u32, Vec<Span>)>,
 }
 
 struct Storm {
     stream: Stream,
     core: Core,
     volumes: [VolumeAbilities; 3],
+    bytes: Bytes,
     /// The worker that acts in this step, and the actions that each has not performed yet.
     worker: usize,
     actions: [Actions; WORKERS],
@@ -85,7 +94,9 @@ impl Storm {
             scheduler: ENTRIES[0].name.to_owned(),
             ..TurnSettings::probe()
         };
-        let mut turn = Turn::new(&settings, settings.arena().expect("memory")).expect("a turn");
+        let arena = settings.arena().expect("memory");
+        let mut turn = Turn::new(&settings, Arc::clone(&arena)).expect("a turn");
+        let bytes = Bytes::new(arena, &mut turn);
         let volume = |alignment_bytes, can_punch: bool, can_zero, base_bytes| VolumeAbilities {
             size_bytes: VOLUME_BYTES,
             is_read_only: false,
@@ -115,6 +126,7 @@ impl Storm {
             stream: Stream::new(seed),
             core,
             volumes,
+            bytes,
             worker: 0,
             actions: Default::default(),
             now: 1,
@@ -201,12 +213,17 @@ impl Storm {
     fn note(&mut self, action: Action, of: &Actions) {
         let worker = self.worker;
         match action {
-            Action::Start { io: id, bytes, spans, first_span, .. } => {
+            Action::Start { io: id, bytes, spans, first_span, volume, is_write, .. } => {
                 let spans = &of.spans[first_span as usize..(first_span + spans) as usize];
                 assert_eq!(spans.iter().map(|span| span.length_bytes).sum::<u32>(), bytes, "seed {}", self.seed);
-                self.ios.push(Io { id, bytes, is_emptying: false, worker });
+                let is_own = !is_write || spans.iter().all(|&span| self.bytes.is_own(volume, span));
+                assert!(is_own, "others' bytes are written to volume {volume}, seed {}", self.seed);
+                let reads = (!is_write).then(|| (volume, spans.to_vec()));
+                self.ios.push(Io { id, bytes, is_emptying: false, worker, reads });
             }
-            Action::Empty { io: id, .. } => self.ios.push(Io { id, bytes: 0, is_emptying: true, worker }),
+            Action::Empty { io: id, .. } => {
+                self.ios.push(Io { id, bytes: 0, is_emptying: true, worker, reads: None });
+            }
             Action::Sync { volume } => {
                 assert!(!self.syncs.contains(&volume), "two fsyncs at once, seed {}", self.seed);
                 self.syncs.push(volume);
@@ -227,6 +244,8 @@ impl Storm {
                     assert!(client.open.contains_key(&cookie), "a piece behind the last, seed {}", self.seed);
                 }
                 client.output.push_back((request, piece));
+                let volume = client.volume;
+                self.check_reply(volume, request, piece);
             }
             Action::Continue { connection, verdict } => {
                 // The client may have gone since.
@@ -244,13 +263,32 @@ impl Storm {
         }
     }
 
+    /// What a client gets was read for it.
+    fn check_reply(&mut self, volume: u32, request: u32, piece: Piece) {
+        let turn = &self.core.turn;
+        let mut parts = match piece {
+            Piece::Data { part, .. } if !turn.asked(request).is_direct => vec![part],
+            Piece::Whole => turn.parts_of(request).collect(),
+            _ => Vec::new(),
+        };
+        assert!(
+            parts.drain(..).all(|part| self.bytes.is_own(volume, turn.data_of(part))),
+            "others' bytes are sent to a client of volume {volume}, seed {}",
+            self.seed
+        );
+    }
+
     fn open(&mut self) {
         let groups = self.groups.clone();
         let (Some(group), volume) = (self.pick(&groups), self.stream.below(3)) else { return };
         let bounds = ConnectionBounds { requests: 16, bytes: 4 << 20, ..ConnectionBounds::default() };
         let volume = u32::try_from(volume).unwrap_or(0);
         if let Some(connection) = self.core.turn.open(volume, group, bounds, Priority::NONE, None) {
-            assert!(self.clients.insert(connection, Client::default()).is_none(), "seed {}", self.seed);
+            assert!(
+                self.clients.insert(connection, Client { volume, ..Client::default() }).is_none(),
+                "seed {}",
+                self.seed
+            );
             self.core.routes[connection as usize] = Route::Socket { worker: worker_of(connection), socket: 0 };
         }
     }
@@ -374,7 +412,9 @@ impl Storm {
     }
 
     fn submit(&mut self) {
-        let Some(connection) = self.pick_client(|client| !client.is_closed && !client.waits && !client.fills) else {
+        let Some(connection) =
+            self.pick_client(|client| !client.is_closed && !client.waits && client.fills.is_none() && !client.skips)
+        else {
             return;
         };
         let commands = [
@@ -456,7 +496,7 @@ impl Storm {
         let mut spans = Vec::new();
         while left > 0 {
             let length = ((1 + self.stream.below(100_000 / alignment)) * alignment).min(left);
-            let offset_bytes = self.stream.below(1 << 20) * alignment;
+            let offset_bytes = CLIENT_MEMORY + self.stream.below(1 << 20) * alignment;
             spans.push(Span { offset_bytes, length_bytes: u32::try_from(length).unwrap_or(u32::MAX) });
             left -= length;
         }
@@ -464,11 +504,19 @@ impl Storm {
     }
 
     fn fill(&mut self) {
-        let Some(connection) = self.pick_client(|client| !client.is_closed && client.fills) else { return };
+        let waits_for_bytes = |client: &Client| !client.is_closed && (client.fills.is_some() || client.skips);
+        let Some(connection) = self.pick_client(waits_for_bytes) else { return };
+        // One in ten of the payloads cannot be copied.
+        let comes = !self.stream.chance(1, 10);
+        let Some(&Client { volume, fills, .. }) = self.clients.get(&connection) else { return };
+        if let Some(span) = fills.filter(|_| comes) {
+            self.bytes.supply(volume, &[span], span.length_bytes);
+        }
         let (turn, actions) = (&mut self.core.turn, &mut self.actions[self.worker]);
-        let verdict = match self.clients.get(&connection).is_some_and(|client| client.skips) {
-            true => turn.skipped(connection, self.now, actions),
-            false => turn.filled(connection, self.now, actions),
+        let verdict = match fills {
+            None => turn.skipped(connection, self.now, actions),
+            Some(_) if comes => turn.filled(connection, self.now, actions),
+            Some(_) => turn.unfilled(connection, Failure::Io, self.now, actions),
         };
         if let Some(client) = self.clients.get_mut(&connection) {
             apply_verdict(client, verdict);
@@ -492,7 +540,7 @@ impl Storm {
         }
         let index = usize::try_from(self.stream.below(self.ios.len() as u64)).unwrap_or(0);
         self.act_as(self.ios[index].worker);
-        let Io { id: io, bytes, is_emptying, .. } = self.ios.swap_remove(index);
+        let Io { id: io, bytes, is_emptying, reads, .. } = self.ios.swap_remove(index);
         let all = i32::try_from(bytes).unwrap_or(i32::MAX);
         let result = match self.stream.below(100) {
             0 => -5,
@@ -503,6 +551,9 @@ impl Storm {
             5..10 if !is_emptying => i32::try_from(self.stream.below(u64::from(bytes) + 1)).unwrap_or(all),
             _ => all,
         };
+        if let (Some((volume, spans)), Ok(moved)) = (reads, u32::try_from(result)) {
+            self.bytes.supply(volume, &spans, moved);
+        }
         self.core.turn.completed(io, result, self.now, &mut self.actions[self.worker]);
     }
 
@@ -550,7 +601,8 @@ impl Storm {
             self.settle();
             self.core.turn.take_incidents(&mut Vec::new());
             let is_quiet = self.ios.is_empty() && self.syncs.is_empty() && self.statuses.is_empty();
-            let is_sent = self.clients.values().all(|client| client.output.is_empty() && !client.fills);
+            let is_sent =
+                self.clients.values().all(|client| client.output.is_empty() && client.fills.is_none() && !client.skips);
             if is_quiet && is_sent && self.core.turn.ios_in_flight() == 0 && self.core.turn.requests_in_flight() == 0 {
                 return;
             }
@@ -568,7 +620,7 @@ fn worker_of(connection: u32) -> usize {
 fn apply_verdict(client: &mut Client, verdict: Verdict) {
     client.waits = verdict == Verdict::Wait;
     client.skips = matches!(verdict, Verdict::Skip(_));
-    client.fills = client.skips || matches!(verdict, Verdict::Fill(_));
+    client.fills = if let Verdict::Fill(span) = verdict { Some(span) } else { None };
 }
 
 fn storm(seed: u64, events: u32) {

@@ -23,8 +23,6 @@ use crate::protocol::{Failure, ublk};
 use crate::turn::ConnectionBounds;
 use crate::volume::LocalConnection;
 
-/// The errno of a device that goes away.
-const EIO: i32 = 5;
 const EOPNOTSUPP: i32 = 95;
 
 /// A ublk device to be served, with its queue open.
@@ -60,8 +58,6 @@ struct UblkClient {
     waiting: VecDeque<u16>,
     /// Answers that were not committed yet.
     answers: Vec<(u16, Option<i32>)>,
-    /// Tags whose data could not be moved.
-    damaged: Vec<u16>,
 }
 
 impl UblkClient {
@@ -110,35 +106,34 @@ impl LocalClient for UblkClient {
         }
     }
 
-    fn fill(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
+    fn fill(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) -> Result<(), Failure> {
         let tag = u16::try_from(cookie).unwrap_or(u16::MAX);
-        if let Some(buffer) = self.buffer(tag) {
-            return to.copy_from(buffer.behind(u32::try_from(offset_bytes).unwrap_or(u32::MAX)));
-        }
-        let position_bytes = Queue::data_position_bytes(tag) + offset_bytes;
-        if to.read_from(self.device.queue.file().as_fd(), position_bytes).is_err() {
-            self.damaged.push(tag);
-        }
+        let is_filled = match self.buffer(tag) {
+            Some(buffer) => to.copy_from(buffer.behind(u32::try_from(offset_bytes).unwrap_or(u32::MAX))),
+            None => {
+                let position_bytes = Queue::data_position_bytes(tag) + offset_bytes;
+                to.read_from(self.device.queue.file().as_fd(), position_bytes).is_ok()
+            }
+        };
+        if is_filled { Ok(()) } else { Err(Failure::Io) }
     }
 
-    fn data(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
+    fn data(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) -> Result<(), Failure> {
         let tag = u16::try_from(cookie).unwrap_or(u16::MAX);
-        if let Some(buffer) = self.buffer(tag) {
-            return from.copy_within(buffer.behind(u32::try_from(offset_bytes).unwrap_or(u32::MAX)));
-        }
-        let position_bytes = Queue::data_position_bytes(tag) + offset_bytes;
-        if from.write_to(self.device.queue.file().as_fd(), position_bytes).is_err() {
-            self.damaged.push(tag);
-        }
+        let is_taken = match self.buffer(tag) {
+            Some(buffer) => from.copy_within(buffer.behind(u32::try_from(offset_bytes).unwrap_or(u32::MAX))),
+            None => {
+                let position_bytes = Queue::data_position_bytes(tag) + offset_bytes;
+                from.write_to(self.device.queue.file().as_fd(), position_bytes).is_ok()
+            }
+        };
+        if is_taken { Ok(()) } else { Err(Failure::Io) }
     }
 
     fn answered(&mut self, answer: Answer) {
         let tag = u16::try_from(answer.cookie).unwrap_or(u16::MAX);
-        let is_damaged = self.damaged.contains(&tag);
-        self.damaged.retain(|other| *other != tag);
         match answer.result {
             Err(Failure::Shutdown) => {}
-            _ if is_damaged => self.answers.push((tag, Some(EIO))),
             Ok(()) => self.answers.push((tag, None)),
             Err(failure) => self.answers.push((tag, ublk::errno(failure))),
         }
@@ -209,7 +204,6 @@ impl Worker {
             open_tags: tags,
             waiting: VecDeque::with_capacity(usize::from(tags)),
             answers: Vec::with_capacity(usize::from(tags)),
-            damaged: Vec::new(),
         };
         let given = client.buffers.clone();
         if let Err(error) = self.add_local_client(core, Box::new(client), &[connection]) {

@@ -83,6 +83,19 @@ impl Turn {
         self.continue_pending(connection, now, actions)
     }
 
+    /// Tells that the span of the last verdict could not be filled. It is not written, and no later part of its
+    /// request; the request fails when what was written of it has ended.
+    pub fn unfilled(&mut self, connection: u32, failure: Failure, now: Nanos, actions: &mut Actions) -> Verdict {
+        let Some(part) = self.connections[connection].filling.take() else {
+            self.counters.violations += 1;
+            return Verdict::Go;
+        };
+        let request = &mut self.requests[self.parts[part].request];
+        request.end_bytes = request.next_bytes;
+        self.end_part(part, Some(failure), now, actions);
+        self.continue_pending(connection, now, actions)
+    }
+
     /// Continues the pending request of a connection; if it needs memory, the connection joins its
     /// group's queue.
     fn continue_pending(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {

@@ -470,3 +470,29 @@ fn a_volume_that_does_not_answer_leaves_requests_and_parts_to_the_others() {
     };
     assert_eq!(pieces(&bench.ends(io, 0)), [Piece::Done]);
 }
+
+#[test]
+fn a_payload_that_could_not_be_copied_is_not_written_nor_what_follows_it() {
+    let mut bench = Bench::new(1, 64 * MIB);
+    let free = bench.turn.memory_bytes().0;
+    let (mut actions, now) = (Actions::default(), bench.now);
+    let verdict = bench.turn.submit(bench.connection, asked(Command::Write, 0, 3 * MIB), now, &mut actions);
+    assert!(matches!(verdict, Verdict::Fill(_)));
+    assert!(matches!(bench.turn.filled(bench.connection, now, &mut actions), Verdict::Fill(_)));
+    assert_eq!(bench.turn.unfilled(bench.connection, Failure::Io, now, &mut actions), Verdict::Go);
+    let started = starts(&bench.settle());
+    assert_eq!(started.len(), 1, "only the part that has its payload");
+    // The stream goes on with the next request.
+    let next = starts(&bench.asks(asked(Command::Write, 8 * MIB, 4_096)));
+    let failed = Piece::Failed { failure: Failure::Io, offset_bytes: None, last: true };
+    let after = bench.ends(started[0].0, i32::try_from(MIB).expect("small"));
+    assert_eq!((pieces(&after), starts(&after).len()), (vec![failed], 0));
+    assert_eq!(pieces(&bench.ends(next[0].0, 4_096)), [Piece::Done]);
+    for action in bench.seen.clone() {
+        if let Action::Reply { request, piece, .. } = action {
+            bench.turn.sent(request, piece, now, &mut actions);
+        }
+    }
+    assert_eq!((bench.turn.memory_bytes().0, bench.turn.requests_in_flight()), (free, 0));
+    assert_eq!(bench.turn.counters().violations, 0);
+}

@@ -286,6 +286,11 @@ impl Turn {
         self.requests[request].failure
     }
 
+    /// Makes a request fail whose data could not be given to its client. The first failure counts.
+    pub fn fail(&mut self, request: u32, failure: Failure) {
+        self.requests[request].failure.get_or_insert(failure);
+    }
+
     /// The range on the device of an I/O that was started.
     pub fn extent_of(&self, io: RequestId) -> block::Extent {
         self.queue.requests().attributes(io).extent

@@ -13,8 +13,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use block::Nanos;
-use engine::protocol::Command as Operation;
 use engine::protocol::virtio_blk::{self, IDENTITY_BYTES, Request, Status};
+use engine::protocol::{Command as Operation, Failure};
 use engine::{Answer, ClientContext, Data, LocalClient, Payload};
 use linux::aio::Signals;
 use linux::buffer::Span;
@@ -210,9 +210,9 @@ impl Device {
                 Err(status) => ring.end(head, Some(status))?,
                 Ok(Request::Identify) => {
                     let memory = slot.memory.clone().unwrap_or_default();
-                    slot.is_damaged = !memory.put(slot.chain.in_segments(), &self.identity);
+                    let is_put = memory.put(slot.chain.in_segments(), &self.identity);
                     slot.in_bytes = u32::try_from(IDENTITY_BYTES).unwrap_or(u32::MAX);
-                    ring.end(head, Some(Status::Done))?;
+                    ring.end(head, Some(if is_put { Status::Done } else { Status::Failed }))?;
                 }
                 Ok(Request::Io(request)) => {
                     if request.command == Operation::Read {
@@ -302,18 +302,14 @@ impl LocalClient for Device {
         self.state.wants_turn.then_some(0)
     }
 
-    fn fill(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, to: Payload<'_>) {
-        let Some((ring, head)) = self.state.of_cookie(cookie) else { return };
-        if let Some(slot) = ring.slot(head) {
-            slot.fill(offset_bytes, &to);
-        }
+    fn fill(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, to: Payload<'_>) -> Result<(), Failure> {
+        let (ring, head) = self.state.of_cookie(cookie).ok_or(Failure::Io)?;
+        ring.slot(head).ok_or(Failure::Io)?.fill(offset_bytes, &to)
     }
 
-    fn data(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
-        let Some((ring, head)) = self.state.of_cookie(cookie) else { return };
-        if let Some(slot) = ring.slot(head) {
-            slot.empty(offset_bytes, &from);
-        }
+    fn data(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) -> Result<(), Failure> {
+        let (ring, head) = self.state.of_cookie(cookie).ok_or(Failure::Io)?;
+        ring.slot(head).ok_or(Failure::Io)?.empty(offset_bytes, &from)
     }
 
     fn answered(&mut self, answer: Answer) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
+use engine::protocol::Failure;
 use engine::protocol::virtio_blk::Status;
 use engine::{ClientContext, Data, Payload};
 use linux::aio::Signals;
@@ -61,8 +62,6 @@ pub struct Slot {
     pub memory: Option<Arc<GuestMemory>>,
     /// The same memory for direct requests, if it could be attached.
     pub attached: Option<Arc<AttachedMemory>>,
-    /// Whether its data could not be copied.
-    pub is_damaged: bool,
     /// Bytes of data for the guest, if it succeeds.
     pub in_bytes: u32,
     is_repeated: bool,
@@ -70,15 +69,22 @@ pub struct Slot {
 
 impl Slot {
     /// Supplies data of a write.
-    pub fn fill(&mut self, offset_bytes: u64, to: &Payload<'_>) {
-        let memory = self.memory.as_ref();
-        self.is_damaged |= !memory.is_some_and(|it| it.copy_to(self.chain.out_segments(), offset_bytes, to));
+    ///
+    /// # Errors
+    /// The guest's memory is not there.
+    pub fn fill(&self, offset_bytes: u64, to: &Payload<'_>) -> Result<(), Failure> {
+        let is_filled = self.memory.as_ref().is_some_and(|it| it.copy_to(self.chain.out_segments(), offset_bytes, to));
+        if is_filled { Ok(()) } else { Err(Failure::Io) }
     }
 
     /// Takes data of a read.
-    pub fn empty(&mut self, offset_bytes: u64, from: &Data<'_>) {
-        let memory = self.memory.as_ref();
-        self.is_damaged |= !memory.is_some_and(|it| it.copy_from(self.chain.in_segments(), offset_bytes, from));
+    ///
+    /// # Errors
+    /// The guest's memory is not there.
+    pub fn empty(&self, offset_bytes: u64, from: &Data<'_>) -> Result<(), Failure> {
+        let is_taken =
+            self.memory.as_ref().is_some_and(|it| it.copy_from(self.chain.in_segments(), offset_bytes, from));
+        if is_taken { Ok(()) } else { Err(Failure::Io) }
     }
 }
 
@@ -283,7 +289,7 @@ impl Ring {
         let Some(slot) = self.slots.get_mut(usize::from(head)) else { return Err(LOST) };
         slot.memory = Some(Arc::clone(&self.memory));
         slot.attached.clone_from(&self.attached);
-        (slot.is_damaged, slot.is_repeated, slot.in_bytes) = (false, is_repeated, 0);
+        (slot.is_repeated, slot.in_bytes) = (is_repeated, 0);
         self.in_flight += 1;
         if let Some(record) = self.settings.record.as_ref().filter(|_| !is_repeated) {
             record.take(self.settings.index, head, self.counter);
@@ -319,7 +325,6 @@ impl Ring {
         if is_lost {
             return Ok(());
         }
-        let status = if slot.is_damaged { Status::Failed } else { status };
         let is_put = memory.put(&[slot.chain.status()], &[status as u8]);
         let written = if status == Status::Done { slot.in_bytes + 1 } else { 1 };
         let (record, index) = (self.settings.record.as_ref(), self.settings.index);
