@@ -156,6 +156,9 @@ pub struct VolumeSettings {
     pub uses_page_cache: bool,
     /// Flushes are answered at once and FUA is ignored: for scratch disks.
     pub has_unsafe_flush: bool,
+    /// The unit, in bytes, in which its clients address it. Its size must be a multiple of it, because
+    /// they could not reach the rest.
+    pub unit_bytes: u32,
     /// I/O priority of all its requests.
     pub priority: Priority,
     /// The block devices that the process writes to. Volumes on slices of one device have the same.
@@ -172,6 +175,7 @@ impl VolumeSettings {
             is_read_only: false,
             uses_page_cache: false,
             has_unsafe_flush: false,
+            unit_bytes: 1,
             priority: Priority::NONE,
             claims: Arc::default(),
         }
@@ -243,6 +247,23 @@ impl OpenVolume {
 
     /// Opens the backing that the settings name.
     pub fn open(settings: &VolumeSettings) -> Result<Self, EngineError> {
+        let volume = Self::open_any(settings)?;
+        let (size_bytes, unit_bytes) = (volume.facts.size_bytes, settings.unit_bytes);
+        if size_bytes.is_multiple_of(u64::from(unit_bytes.max(1))) {
+            return Ok(volume);
+        }
+        let message = format!(
+            "volume '{}': it has {size_bytes} bytes, and its clients could not reach the last {} of them, because they \
+             address it in units of {unit_bytes} bytes",
+            settings.name,
+            size_bytes % u64::from(unit_bytes)
+        );
+        let help =
+            format!("make it longer (truncate -s %{unit_bytes} FILE), or serve it by NBD only and with min_block = 1");
+        Err(EngineError::usage(message, help))
+    }
+
+    fn open_any(settings: &VolumeSettings) -> Result<Self, EngineError> {
         let described = |error: EngineError| EngineError {
             message: format!("volume '{}': {}", settings.name, error.message),
             ..error

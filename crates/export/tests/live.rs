@@ -500,6 +500,60 @@ fn t30_a_backing_truncated_underneath_fails_reads_and_is_shown_as_damaged() {
 }
 
 #[test]
+fn block_status_of_nothing_is_one_hole() {
+    let server =
+        Running::with("[[device]]\nname = \"d\"\n[[device.export]]\nname = \"null\"\nbacking = \"null:1000001\"\n");
+    for form in [ReplyForm::Structured, ReplyForm::Extended] {
+        let mut client = Client::open(server.socket(), "null", form);
+        let status = client.ask(0, command::BLOCK_STATUS, 1, 1_000_000);
+        assert_eq!((status.error, status.extents), (0, vec![(1_000_000, 3)]));
+        client.assert_alive();
+    }
+}
+
+/// libnbd takes an answer to a request that it is still sending for a fault of the server.
+#[test]
+fn a_refused_write_is_answered_behind_its_payload() {
+    let server = running();
+    // Too long, behind the end, and to a read-only export.
+    for (export, offset, length) in [("a", 0, 33 * MIB), ("a", 64 * MIB - 512, MIB), ("fixed", 0, MIB)] {
+        for form in FORMS {
+            let mut client = Client::open(server.socket(), export, form);
+            let request = client.request(0, command::WRITE, 1, offset, length);
+            let payload = vec![1; usize::try_from(length).unwrap()];
+            let (most, last) = payload.split_at(payload.len() - 1);
+            client.send(&[&request[..], most].concat());
+            client.stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            let early = client.stream.read(&mut [0; 1]);
+            assert!(early.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock), "{export}, {form:?}");
+            client.stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            client.send(last);
+            assert_ne!(client.reply(command::WRITE, offset, length).error, 0);
+            client.assert_alive();
+        }
+    }
+}
+
+#[test]
+fn a_truncated_backing_is_no_hole_and_its_damage_is_told() {
+    let server = running_on_a_file();
+    let mut client = Client::open(server.socket(), "file", ReplyForm::Structured);
+    assert_eq!(client.write(0, 32 * MIB, &[5; 4_096]).error, 0);
+    let backing = std::fs::OpenOptions::new().write(true).open(server.directory().join("backing")).unwrap();
+    backing.set_len(16 * MIB).unwrap();
+    assert_eq!(client.ask(0, command::BLOCK_STATUS, 0, 64 * MIB).error, error::EIO, "a client would take zeroes");
+    assert_eq!(client.ask(0, command::BLOCK_STATUS, 0, 16 * MIB).error, 0);
+    assert_eq!(client.ask(0, command::FLUSH, 0, 0).error, error::EIO);
+    assert_eq!(client.write(command_flag::FUA, 0, &[1; 512]).error, error::EIO);
+    assert_eq!(client.write(0, 0, &[1; 512]).error, 0);
+    let export = &server.status()["exports"][0];
+    assert!(export["damage"].as_str().unwrap().contains("ends behind 16777216 bytes"), "{export}");
+    drop(client);
+    server.send(hoistway_export::server::Event::Terminate);
+    assert_eq!(server.wait(), 1, "not synced");
+}
+
+#[test]
 fn t23_a_read_only_export_refuses_every_kind_of_writing() {
     let server = running();
     for form in FORMS {

@@ -10,6 +10,16 @@ use crate::configuration::{Configuration, Export};
 use crate::ublk::{Disk, Source};
 use crate::vhost_user_blk::{DeviceFacts, Served};
 
+/// The sector of local block devices and virtual machines.
+const SECTOR_BYTES: u32 = 512;
+
+/// The unit in which the clients of an export address it: local block devices and virtual machines have
+/// sectors.
+pub(super) fn unit_bytes(export: &Export) -> u32 {
+    let is_disk = export.ublk.is_some() || export.vhost_user_blk.is_some();
+    export.min_block.max(if is_disk { SECTOR_BYTES } else { 1 })
+}
+
 impl Devices {
     /// Removes the block devices of removed exports that are no longer in use.
     pub fn remove_unused_disks(&self) {

@@ -65,6 +65,14 @@ impl Devices {
                 let facts = shard.handle.facts(volume)?;
                 notes.extend(disk.grow(&facts, export.min_block).err().map(|error| error.message));
             }
+            let unit_bytes = super::disks::unit_bytes(export);
+            if !growth.now_bytes.is_multiple_of(u64::from(unit_bytes)) {
+                notes.push(format!(
+                    "its clients do not reach the last {} bytes, because they address it in units of {unit_bytes} bytes: \
+                     truncate -s %{unit_bytes} FILE makes it a little longer",
+                    growth.now_bytes % u64::from(unit_bytes)
+                ));
+            }
             return Ok(Grown { before_bytes: growth.before_bytes, now_bytes: growth.now_bytes, notes });
         }
         Err(EngineError::usage(format!("the export {name} is not open"), "see the status"))

@@ -201,6 +201,7 @@ impl Devices {
             is_read_only: export.read_only,
             uses_page_cache: device.cache == Cache::Page,
             has_unsafe_flush: export.unsafe_flush,
+            unit_bytes: disks::unit_bytes(export),
             claims: Arc::clone(&self.claims),
             ..VolumeSettings::new(export.name.value.clone(), backing)
         })

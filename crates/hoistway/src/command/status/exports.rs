@@ -35,7 +35,20 @@ pub fn lines(answer: &Value, width: usize) -> Vec<String> {
     }
     table::fit(&mut header, &mut rows, width, &OMITTED);
     let clients = exports.iter().map(|export| clients(&connections(export))).collect();
-    Grid { header, rows, last: ("CLIENTS", clients) }.lines(CLIENTS_WIDTH, width)
+    let mut lines = Grid { header, rows, last: ("CLIENTS", clients) }.lines(CLIENTS_WIDTH, width);
+    lines.extend(exports.iter().flat_map(remarks));
+    lines
+}
+
+/// What an operator has to know of an export, in whole sentences.
+fn remarks(export: &Value) -> impl Iterator<Item = String> {
+    let name = words(&export["name"]);
+    let damage = export["damage"].as_str().map(|_| {
+        let why = words(&export["damage"]);
+        format!("answered writes may be lost, because {why}; FLUSH and FUA fail until it is opened again")
+    });
+    let note = export["note"].as_str().map(|_| words(&export["note"]));
+    [damage, note].into_iter().flatten().map(move |remark| format!("    {name}: {remark}"))
 }
 
 fn cells(export: &Value, connections: &[&Value]) -> Vec<String> {
@@ -113,6 +126,22 @@ mod tests {
         let export = json!({"served": true, "damaged": true, "unanswered": {"oldest_s": 12.4, "ios": 3}});
         assert_eq!(state(&export), "hangs 12 s,damaged");
         assert_eq!(state(&json!({"served": true})), "");
+    }
+
+    #[test]
+    fn damage_and_notes_stand_below_the_table() {
+        let export = json!({
+            "name": "db", "device": "d", "size_bytes": 512, "damaged": true,
+            "damage": "writing to stable storage failed", "note": "it uses the page cache"
+        });
+        let shown = lines(&json!({"exports": [export], "connections": []}), 132);
+        assert!(shown[1].contains("damaged"), "{shown:?}");
+        let below = [
+            "    db: answered writes may be lost, because writing to stable storage failed; FLUSH and FUA fail until it is \
+             opened again",
+            "    db: it uses the page cache",
+        ];
+        assert_eq!(shown[2..], below);
     }
 
     #[test]
