@@ -63,5 +63,5 @@ pub use shard::{
 };
 pub use turn::ConnectionBounds;
 pub use volume::{
-    ClientSocket, ConnectionId, GroupHandle, LocalConnection, ShardHandle, ShardSettings, VolumeId, start,
+    ClientSocket, ConnectionId, Eviction, GroupHandle, LocalConnection, ShardHandle, ShardSettings, VolumeId, start,
 };

@@ -1,7 +1,8 @@
 //! The engine's public interface: a handle on a shard, its volumes, groups and clients.
 
+use std::convert::Infallible;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use block::{ContextId, Priority};
@@ -37,9 +38,23 @@ impl GroupHandle {
     pub const ROOT: GroupHandle = GroupHandle(0);
 }
 
-/// The connection of a client, for eviction or for sharing its context.
+/// The connection of a client, for eviction.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ConnectionId(pub(crate) u32);
+
+/// A connection that was closed and of which something may be left.
+#[derive(Debug)]
+pub struct Eviction {
+    is_over: mpsc::Receiver<Infallible>,
+}
+
+impl Eviction {
+    /// Waits until nothing of the connection can reach the device any more. False if that lasts longer than
+    /// `timeout`: what it had queued is dropped, but the device has not completed what it was given.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.is_over.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Disconnected)
+    }
+}
 
 /// The parameters of a shard.
 #[derive(Clone, Debug)]
@@ -162,8 +177,6 @@ pub struct ClientSocket {
     pub received: Vec<u8>,
     /// The client's description, for status.
     pub label: String,
-    /// A connection of the same client whose context to share; `None` for a context of its own.
-    pub beside: Option<ConnectionId>,
     /// Called on one of the device's threads when nothing of the connection is left. Must not block.
     pub on_closed: Option<OnEnd>,
 }
@@ -523,6 +536,7 @@ impl ShardHandle {
     /// No connection or memory is free, or the volume or group does not exist; the socket is closed
     /// then.
     pub fn attach(&self, client: ClientSocket) -> Result<ConnectionId, EngineError> {
+        self.end_gone(client.volume.0)?;
         let attachment = Attachment {
             socket: client.socket,
             protocol: client.protocol,
@@ -531,7 +545,6 @@ impl ShardHandle {
             bounds: ConnectionBounds { visible_bytes: client.told_bytes, ..ConnectionBounds::default() },
             received: client.received,
             label: client.label,
-            beside: client.beside.map(|connection| connection.0),
             on_closed: client.on_closed,
         };
         self.ask_for_client(|worker, core| worker.attach(core, attachment))?.map(ConnectionId)
@@ -548,15 +561,27 @@ impl ShardHandle {
         volume: VolumeId,
         group: GroupHandle,
     ) -> Result<Option<String>, EngineError> {
+        self.end_gone(volume.0)?;
         self.ask_for_client(move |worker, core| worker.attach_ublk(core, device, volume.0, group.0))?
     }
 
-    /// Closes a client's connection. False if it is closed already.
+    /// Closes a client's connection. `None` if nothing is left of it; otherwise the caller may wait for that.
     ///
     /// # Errors
     /// When the engine has stopped.
-    pub fn evict(&self, connection: ConnectionId) -> Result<bool, EngineError> {
-        self.ask(move |core| core.evict(connection.0))
+    pub fn evict(&self, connection: ConnectionId) -> Result<Option<Eviction>, EngineError> {
+        Ok(self.ask(move |core| core.evict(connection.0))?.map(|is_over| Eviction { is_over }))
+    }
+
+    /// Ends the connections of a volume whose clients have gone, before another client is attached: it may be
+    /// the same one, which must not find its own old requests behind its new ones.
+    fn end_gone(&self, volume: u32) -> Result<(), EngineError> {
+        for worker in self.ask(move |core| core.workers_with_sockets_of(volume))? {
+            self.inner
+                .threads
+                .ask_worker(&self.inner.threads.mailbox(worker), move |worker, core| worker.end_gone(core, volume))?;
+        }
+        Ok(())
     }
 
     /// Adds a client that runs on one of the device's threads, with its connections.
@@ -569,6 +594,9 @@ impl ShardHandle {
         client: Box<dyn LocalClient>,
         connections: Vec<LocalConnection>,
     ) -> Result<LocalClientId, EngineError> {
+        let volumes: std::collections::BTreeSet<u32> =
+            connections.iter().map(|connection| connection.volume.0).collect();
+        volumes.into_iter().try_for_each(|volume| self.end_gone(volume))?;
         self.ask_for_client(move |worker, core| worker.add_local_client(core, client, &connections))?
     }
 

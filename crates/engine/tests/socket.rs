@@ -189,7 +189,8 @@ fn a_client_that_vanishes_while_it_waits_for_memory_is_noticed() {
 fn test_35_an_evicted_client_sees_the_end_although_a_receive_is_outstanding() {
     let shard = shard("memory:1MiB", PATIENT);
     let mut peer = connect(&shard, None);
-    assert!(shard.evict(peer.connection).expect("evicted"));
+    let eviction = shard.evict(peer.connection).expect("evicted").expect("it was connected");
+    assert!(eviction.wait(Duration::from_secs(30)));
     assert!(peer.is_at_end());
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, Shutdown, sockopt};
 
 /// Send buffer requested for unix sockets; the system caps it (net.core.wmem_max).
@@ -35,4 +36,14 @@ pub fn tune(socket: BorrowedFd<'_>) -> io::Result<bool> {
 pub fn shut_down(socket: BorrowedFd<'_>) {
     // The peer may have closed the connection first; then there is nothing left to end.
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
+}
+
+/// Whether the peer has gone: it has closed the connection or reset it, whatever it has sent before. With
+/// `or_no_more_bytes` it counts as gone as well if it only sends no more.
+pub fn has_hung_up(socket: BorrowedFd<'_>, or_no_more_bytes: bool) -> bool {
+    let gone = PollFlags::HUP | PollFlags::ERR;
+    let wanted = if or_no_more_bytes { gone | PollFlags::RDHUP } else { gone };
+    let mut polled = [PollFd::from_borrowed_fd(socket, wanted)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&now)).is_ok() && polled.iter().any(|it| it.revents().intersects(wanted))
 }

@@ -211,6 +211,8 @@ pub(super) struct ConnectionState {
     /// Its number in the turn.
     number: u32,
     is_waiting: bool,
+    /// It was closed by its client.
+    is_closed: bool,
     is_finished: bool,
     /// The write whose payload is being requested: its number, and the bytes supplied.
     filling: Option<(u64, u64)>,
@@ -286,7 +288,7 @@ impl ClientContext<'_> {
     /// Whether a connection takes a request now. If it is full, the local client gets another turn when it
     /// has room again.
     pub fn has_room(&self, connection: usize) -> bool {
-        self.connections.get(connection).is_some_and(|connection| !connection.is_waiting && !connection.is_finished)
+        self.connections.get(connection).is_some_and(|connection| !connection.is_waiting && !connection.is_closed)
     }
 
     /// Submits a request. The data of a write is requested from `fill` (offset inside the request,
@@ -435,7 +437,17 @@ impl ClientContext<'_> {
         }
     }
 
-    /// Closes the client: it gets no further turn, and is dropped when its last request has ended.
+    /// Closes the connections: what they have submitted and the device has not been given is dropped, and
+    /// nothing is answered any more. The client still gets turns, until [`ClientContext::close`].
+    pub fn disconnect(&mut self) {
+        for connection in &mut *self.connections {
+            connection.is_closed = true;
+            self.lock.turn_mut().close(connection.number, self.now_ns, self.actions);
+        }
+    }
+
+    /// Closes the client as [`ClientContext::disconnect`] does: it gets no further turn, and is dropped when
+    /// its last request has left the device.
     pub fn close(&mut self) {
         *self.is_closing = true;
     }
@@ -466,7 +478,7 @@ impl Worker {
         let mut opened: Vec<ConnectionState> = Vec::with_capacity(connections.len());
         for connection in connections {
             let Some(number) =
-                core.turn.open(connection.volume.0, connection.group.0, connection.bounds, connection.priority, None)
+                core.turn.open(connection.volume.0, connection.group.0, connection.bounds, connection.priority)
             else {
                 let now = linux::thread::monotonic_ns();
                 for connection in opened {
@@ -539,15 +551,25 @@ impl Worker {
             is_closing,
         };
         client.turn(&mut context);
-        let is_closing = state.is_closing;
-        let connections: Vec<u32> = if is_closing {
-            state.connections.iter().map(|connection| connection.number).collect()
-        } else {
-            Vec::new()
-        };
+        if state.is_closing {
+            for connection in state.connections.iter_mut().filter(|connection| !connection.is_closed) {
+                connection.is_closed = true;
+                core.turn.close(connection.number, now, &mut self.actions);
+            }
+        }
         self.local_clients[index] = Some(state);
-        for number in connections {
-            core.turn.close(number, now, &mut self.actions);
+        self.drop_if_finished(core, index);
+    }
+
+    /// Drops a client that was closed and of which nothing is left.
+    fn drop_if_finished(&mut self, core: &mut Core, index: usize) {
+        let Some(place) = self.local_clients.get_mut(index) else { return };
+        let is_over = |state: &LocalClientState| {
+            state.is_closing && state.connections.iter().all(|connection| connection.is_finished)
+        };
+        if place.as_deref().is_some_and(is_over) {
+            *place = None;
+            core.workers[self.number].clients -= 1;
         }
     }
 
@@ -623,15 +645,11 @@ impl Worker {
 
     /// Ends a connection of which nothing is left in the turn.
     pub(super) fn local_connection_finished(&mut self, core: &mut Core, index: u32, connection: u32) {
-        let Some(place) = self.local_clients.get_mut(index as usize) else { return };
-        let Some(state) = place else { return };
+        let Some(Some(state)) = self.local_clients.get_mut(index as usize) else { return };
         if let Some(connection) = state.connections.get_mut(connection as usize) {
             connection.is_finished = true;
         }
-        if state.connections.iter().all(|connection| connection.is_finished) {
-            *place = None;
-            core.workers[self.number].clients -= 1;
-        }
+        self.drop_if_finished(core, index as usize);
     }
 
     /// Tells every local client that the shard is shutting down.

@@ -13,10 +13,14 @@ mod calls;
 mod disk;
 mod drain;
 mod end;
+#[cfg(test)]
+mod ends_storm;
 mod failure;
 mod local_client;
 mod mailbox;
 mod output;
+#[cfg(test)]
+mod register;
 mod shared;
 mod status;
 #[cfg(test)]
@@ -355,6 +359,7 @@ impl Worker {
                 core.labels[connection as usize] = None;
                 let sums = core.turn.connection(connection).map(|(sums, ..)| sums.clone()).unwrap_or_default();
                 core.turn.retire(connection);
+                core.connection_ended(connection);
                 match route {
                     Route::Socket { socket, .. } => self.turn_finished(core, socket, sums),
                     Route::Local { client, connection, .. } => {

@@ -6,8 +6,9 @@
 //! them in its inbox, and is woken if it sleeps.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::convert::Infallible;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, mpsc};
 
 use linux::buffer::Arena;
 use parking_lot::{Mutex, MutexGuard};
@@ -80,6 +81,8 @@ pub(crate) struct Core {
     pub(super) routes: Vec<Route>,
     /// The descriptions of the clients that the status shows, by connection.
     pub(super) labels: Vec<Option<String>>,
+    /// Connections whose end somebody waits for; the sender is dropped then.
+    pub(super) awaited_ends: Vec<(u32, mpsc::Sender<Infallible>)>,
     pub(super) workers: Vec<Peer>,
     /// Workers whose threads have not ended.
     pub(super) running: usize,
@@ -103,6 +106,7 @@ impl Core {
             volumes_version: 0,
             routes: vec![Route::default(); connections],
             labels: vec![None; connections],
+            awaited_ends: Vec::new(),
             workers: Vec::new(),
             running: 0,
             extents: HashMap::new(),

@@ -1,5 +1,8 @@
 //! A shard's status report.
 
+use std::convert::Infallible;
+use std::sync::mpsc;
+
 use block::Nanos;
 use elevator::GroupPriority;
 use experiment::blkio::Statistics;
@@ -254,15 +257,24 @@ impl Core {
             .collect()
     }
 
-    /// Closes a socket's connection; false if there is none.
-    pub fn evict(&mut self, connection: u32) -> bool {
-        let Route::Socket { worker, socket } = self.route(connection) else { return false };
-        self.workers[worker].mailbox.post(Box::new(move |worker, core| {
+    /// Closes a socket's connection; `None` if there is none. The receiver's sender is dropped when nothing
+    /// of the connection can reach the device any more.
+    pub fn evict(&mut self, connection: u32) -> Option<mpsc::Receiver<Infallible>> {
+        let Route::Socket { worker, socket } = self.route(connection) else { return None };
+        let is_posted = self.workers[worker].mailbox.post(Box::new(move |worker, core| {
             let is_same = core.route(connection) == Route::Socket { worker: worker.number, socket };
             if is_same {
                 worker.close_connection(core, socket, EndReason::Evicted, linux::thread::monotonic_ns());
             }
-        }))
+        }));
+        let (sender, receiver) = mpsc::channel();
+        self.awaited_ends.push((connection, sender));
+        is_posted.then_some(receiver)
+    }
+
+    /// Nothing of a connection is left: tells those who wait for it.
+    pub(super) fn connection_ended(&mut self, connection: u32) {
+        self.awaited_ends.retain(|(awaited, _)| *awaited != connection);
     }
 }
 

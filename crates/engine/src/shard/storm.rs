@@ -283,7 +283,7 @@ impl Storm {
         let (Some(group), volume) = (self.pick(&groups), self.stream.below(3)) else { return };
         let bounds = ConnectionBounds { requests: 16, bytes: 4 << 20, ..ConnectionBounds::default() };
         let volume = u32::try_from(volume).unwrap_or(0);
-        if let Some(connection) = self.core.turn.open(volume, group, bounds, Priority::NONE, None) {
+        if let Some(connection) = self.core.turn.open(volume, group, bounds, Priority::NONE) {
             assert!(
                 self.clients.insert(connection, Client { volume, ..Client::default() }).is_none(),
                 "seed {}",

@@ -46,7 +46,6 @@ pub(crate) struct Attachment {
     pub bounds: ConnectionBounds,
     pub received: Vec<u8>,
     pub label: String,
-    pub beside: Option<u32>,
     pub on_closed: Option<OnEnd>,
 }
 
@@ -131,6 +130,12 @@ pub(super) struct Socket {
 }
 
 impl Socket {
+    /// Whether the end of what the client sends means that it has gone. One that has said that it
+    /// disconnects has no more to send, and may wait for answers.
+    fn ends_with_bytes(&self) -> bool {
+        self.is_tcp && self.stream != Stream::Ended
+    }
+
     /// Nothing more is parsed. The first reason counts.
     fn end_stream(&mut self, reason: EndReason) {
         if self.stream != Stream::Ended {
@@ -161,13 +166,13 @@ impl Worker {
     /// Takes over a client's socket.
     pub fn attach(&mut self, core: &mut Locked<'_>, attachment: Attachment) -> Result<u32, EngineError> {
         let now = linux::thread::monotonic_ns();
-        let Attachment { socket, protocol, volume, group, bounds, received, label, beside, on_closed } = attachment;
+        let Attachment { socket, protocol, volume, group, bounds, received, label, on_closed } = attachment;
         // An option that cannot be set only costs speed.
         let is_tcp = linux::socket::tune(std::os::fd::AsFd::as_fd(&socket)).unwrap_or(false);
         let refused = |what: &str| EngineError::system(format!("client {label}: {what}"), "try again later");
         let connection = core
             .turn
-            .open(volume, group, bounds, Priority::NONE, beside)
+            .open(volume, group, bounds, Priority::NONE)
             .ok_or_else(|| refused("no connection is free, or its volume or group is gone"))?;
         let Some((buffer, headers)) = self.buffers_for(core, received.len()) else {
             core.turn.close(connection, now, &mut self.actions);
@@ -264,7 +269,7 @@ impl Worker {
         if socket.is_closed {
             if into == Receiving::Slot {
                 let connection = socket.connection;
-                core.turn.close(connection, now, &mut self.actions);
+                core.turn.payload_ended(connection, now, &mut self.actions);
             }
             return self.free_if_unused(core, index);
         }
@@ -300,8 +305,8 @@ impl Worker {
         let (is_ready, is_closed) = (socket.is_ready, socket.is_closed);
         self.sockets[index as usize] = Some(socket);
         if !is_ready && !is_closed {
-            self.arm(index, now);
             self.end_if_done(core, index, now);
+            self.arm(index, now);
         }
     }
 
@@ -437,11 +442,13 @@ impl Worker {
     fn arm(&mut self, index: u32, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         let wants = matches!(socket.stream, Stream::Parsing | Stream::Filling(_) | Stream::Skipping(_));
-        if socket.stream == Stream::Waiting && !socket.is_watched && !socket.is_closed {
-            // No receive tells of the peer's end while the stream waits.
+        let is_silent = matches!(socket.stream, Stream::Waiting | Stream::Ended);
+        if is_silent && !socket.is_watched && !socket.is_closed {
+            // No receive tells of the peer's end while the stream waits, or has ended and answers are
+            // still to come.
             socket.is_watched = true;
             let token = Token::HangUp { socket: index, generation: socket.generation }.pack();
-            self.ring.poll_hang_up(token, socket.file, socket.is_tcp);
+            self.ring.poll_hang_up(token, socket.file, socket.ends_with_bytes());
             return;
         }
         if socket.receiving != Receiving::No || socket.is_closed || !wants {
@@ -495,8 +502,30 @@ impl Worker {
         socket.is_watched = false;
         if socket.is_closed {
             self.free_if_unused(core, index);
-        } else if socket.stream == Stream::Waiting {
+        } else if self.has_hung_up(index) {
             self.close_connection(core, index, EndReason::Closed, now);
+        } else {
+            self.arm(index, now);
+        }
+    }
+
+    /// Whether the peer of a stream that is not being read has gone.
+    fn has_hung_up(&self, index: u32) -> bool {
+        let Some(socket) = self.sockets.get(index as usize).and_then(Option::as_ref) else { return false };
+        let fd = self.ring.file(socket.file).filter(|_| !socket.is_closed);
+        fd.is_some_and(|fd| linux::socket::has_hung_up(fd, socket.ends_with_bytes()))
+    }
+
+    /// Ends the connections to a volume whose clients have gone, whatever they have sent before and was
+    /// not read yet: a new client is about to come, and may be the same one.
+    pub fn end_gone(&mut self, core: &mut Core, volume: u32) {
+        let now = linux::thread::monotonic_ns();
+        for index in 0..u32::try_from(self.sockets.len()).unwrap_or(u32::MAX) {
+            let Some(socket) = self.sockets[index as usize].as_ref() else { continue };
+            let is_of_volume = core.turn.connection(socket.connection).is_some_and(|(_, of, _)| of == volume);
+            if is_of_volume && self.has_hung_up(index) {
+                self.close_connection(core, index, EndReason::Closed, now);
+            }
         }
     }
 
@@ -519,8 +548,9 @@ impl Worker {
             self.ring.cancel(file);
         }
         // The payload's memory must not be used again while the kernel may still write to it.
-        if receiving != Receiving::Slot {
-            core.turn.close(connection, now, &mut self.actions);
+        match receiving {
+            Receiving::Slot => core.turn.close_while_receiving(connection, now, &mut self.actions),
+            _ => core.turn.close(connection, now, &mut self.actions),
         }
         for out in dropped {
             core.extents.remove(&out.request);

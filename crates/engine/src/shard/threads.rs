@@ -1,10 +1,12 @@
 //! The threads of a device: one from the start, more when clients connect.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::shared::Route;
 use super::{ANSWER_TIMEOUT, Core, LoopSettings, Mailbox, Shared, Silence, Worker};
 use crate::error::EngineError;
 use crate::gate::Gate;
@@ -135,6 +137,17 @@ impl Worker {
 }
 
 impl Core {
+    /// The workers that serve a socket of a volume.
+    pub fn workers_with_sockets_of(&self, volume: u32) -> BTreeSet<usize> {
+        let of_volume = |connection: u32| self.turn.connection(connection).is_some_and(|(_, of, _)| of == volume);
+        let numbered = (0_u32..).zip(&self.routes);
+        let workers = numbered.filter_map(|(connection, route)| match route {
+            Route::Socket { worker, .. } if of_volume(connection) => Some(*worker),
+            _ => None,
+        });
+        workers.collect()
+    }
+
     fn least_loaded(&self) -> Option<(usize, usize)> {
         let loads = self.workers.iter().map(|worker| worker.clients).enumerate();
         loads.min_by_key(|&(_, clients)| clients)

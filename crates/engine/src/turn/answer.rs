@@ -4,7 +4,7 @@
 use block::Nanos;
 
 use super::admit::credit_bytes;
-use super::state::{Pending, Stage, Volume, Waiting};
+use super::state::{Stage, Volume, Waiting};
 use super::{Action, Actions, Piece, Turn};
 use crate::counters::{Counted, Outcome};
 use crate::damage::Damage;
@@ -147,11 +147,13 @@ impl Turn {
     }
 
     /// Releases a request's entry and credit.
-    fn finish(&mut self, index: u32, now: Nanos, actions: &mut Actions) {
+    pub(super) fn finish(&mut self, index: u32, now: Nanos, actions: &mut Actions) {
         let request = &self.requests[index];
         let (connection, asked) = (request.connection, request.asked);
         debug_assert_eq!((request.parts_working, request.parts_unsent), (0, 0));
-        if let Some(kind) = Counted::of(asked.command) {
+        // What was dropped with its client was no I/O.
+        let is_dropped = self.connections[connection].is_closed && request.failure == Some(Failure::Shutdown);
+        if let Some(kind) = Counted::of(asked.command).filter(|_| !is_dropped) {
             let started_ns = if request.started_ns == 0 { request.ended_ns } else { request.started_ns };
             let outcome = Outcome {
                 kind,
@@ -227,68 +229,6 @@ impl Turn {
         let request = &mut self.requests[request];
         (request.first_part, request.last_part) = (NIL, NIL);
         request.parts_unsent = 0;
-    }
-
-    /// Closes a connection: its requests in flight end without an answer, the others are dropped.
-    /// Pieces in its output must still be reported by [`Turn::sent`]. [`Action::Finished`] follows,
-    /// perhaps at once.
-    pub fn close(&mut self, connection: u32, now: Nanos, actions: &mut Actions) {
-        let state = &mut self.connections[connection];
-        if state.is_closed {
-            return;
-        }
-        state.is_closed = true;
-        self.unplug_all(connection, now);
-        let state = &mut self.connections[connection];
-        let (pending, filling) = (std::mem::take(&mut state.pending), state.filling.take());
-        if std::mem::take(&mut state.waiting) == Waiting::Memory {
-            let group = state.group;
-            self.memory.forget(group, connection);
-        }
-        if let Some(part) = filling {
-            let request = self.parts[part].request;
-            self.requests[request].parts_working -= 1;
-            // Its data did not arrive, so it must not count as done.
-            self.requests[request].failure.get_or_insert(Failure::Io);
-            self.release_part(part);
-        }
-        if let Some(request) = self.connections[connection].refused.take() {
-            return self.finish(request, now, actions);
-        }
-        if let Pending::Parts(request) = pending {
-            let of = &mut self.requests[request];
-            of.end_bytes = of.next_bytes;
-            of.failure.get_or_insert(Failure::Io);
-            // If there are pieces in the output, the last of them ends the request.
-            if of.is_done() && of.pieces_unsent == 0 {
-                self.finish(request, now, actions);
-                return;
-            }
-        }
-        self.finish_connection(connection, now, actions);
-    }
-
-    /// [`Action::Finished`] was handled: the connection's number may be reused from here on.
-    pub fn retire(&mut self, connection: u32) {
-        self.connections.give(connection);
-    }
-
-    fn finish_connection(&mut self, connection: u32, now: Nanos, actions: &mut Actions) {
-        let state = &self.connections[connection];
-        if state.requests > 0 {
-            return;
-        }
-        let (context, group) = (state.context, state.group);
-        debug_assert_eq!(state.bytes, 0);
-        self.contexts[context] -= 1;
-        if self.contexts[context] == 0 {
-            self.queue.context_exited(block::ContextId(context), now);
-            self.contexts.give(context);
-        }
-        if let Some(Some(group)) = self.groups.get_mut(group as usize) {
-            group.connections -= 1;
-        }
-        actions.push(Action::Finished { connection });
     }
 }
 

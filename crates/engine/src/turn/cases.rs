@@ -20,7 +20,7 @@ pub(super) struct Bench {
     pub(super) actions: Actions,
     pub(super) connection: u32,
     seen: Vec<Action>,
-    now: Nanos,
+    pub(super) now: Nanos,
 }
 
 impl Bench {
@@ -52,8 +52,8 @@ impl Bench {
         self.connect(volume)
     }
 
-    fn connect(&mut self, volume: u32) -> u32 {
-        self.turn.open(volume, 0, ConnectionBounds::default(), Priority::NONE, None).expect("a connection")
+    pub(super) fn connect(&mut self, volume: u32) -> u32 {
+        self.turn.open(volume, 0, ConnectionBounds::default(), Priority::NONE).expect("a connection")
     }
 
     /// Lets time pass, with what the turn does at its deadlines.
@@ -323,7 +323,7 @@ fn a_refused_write_has_its_payload_skipped() {
 fn a_client_uses_no_more_of_a_volume_than_it_was_told() {
     let mut bench = Bench::new(1, 4 * MIB);
     let bounds = ConnectionBounds { visible_bytes: MIB, ..ConnectionBounds::default() };
-    bench.connection = bench.turn.open(0, 0, bounds, Priority::NONE, None).expect("a connection");
+    bench.connection = bench.turn.open(0, 0, bounds, Priority::NONE).expect("a connection");
     assert_eq!(starts(&bench.asks(asked(Command::Read, MIB - 512, 512))).len(), 1);
     let failed = Piece::Failed { failure: Failure::Invalid, offset_bytes: None, last: true };
     assert_eq!(pieces(&bench.asks(asked(Command::Read, MIB - 512, 1_024))), [failed]);

@@ -135,7 +135,6 @@ impl Turn {
             requests: Table::<Request>::new(REQUESTS),
             client_memory: Vec::new(),
             parts: Table::<Part>::new(PARTS),
-            contexts: Table::new(settings.connections),
             ios: vec![Io::default(); PARTS as usize + 1],
             memory,
             arena,
@@ -146,6 +145,7 @@ impl Turn {
             occupancy: Occupancy::new(settings.device_depth, settings.may_learn_depth),
             overdue: super::overdue::Overdue::default(),
             plugs: super::plugs::Plugs::default(),
+            ends: super::ends::Ends::default(),
             counters: TurnCounters::default(),
             is_traced: false,
             traced: Vec::new(),
@@ -285,32 +285,14 @@ impl Turn {
 
     // ---- connections ----
 
-    /// Opens a connection, in a context of its own or in that of another connection. `None` when
-    /// all are in use, or if the volume, the group or the other connection does not exist.
-    pub fn open(
-        &mut self,
-        volume: u32,
-        group: u32,
-        bounds: ConnectionBounds,
-        priority: Priority,
-        beside: Option<u32>,
-    ) -> Option<u32> {
+    /// Opens a connection. `None` when all are in use, or if the volume or the group does not exist.
+    pub fn open(&mut self, volume: u32, group: u32, bounds: ConnectionBounds, priority: Priority) -> Option<u32> {
         let size_bytes = self.volumes.get(volume as usize)?.as_ref()?.abilities.size_bytes;
         let visible_bytes = size_bytes.min(bounds.visible_bytes);
         self.groups.get(group as usize)?.as_ref()?;
-        let context = match beside {
-            Some(other) => self.connections.get(other)?.context,
-            None => self.contexts.take(0)?,
-        };
-        let connection =
-            Connection { volume, group, context, bounds, visible_bytes, priority, ..Connection::default() };
-        let Some(index) = self.connections.take(connection) else {
-            if beside.is_none() {
-                self.contexts.give(context);
-            }
-            return None;
-        };
-        self.contexts[context] += 1;
+        let connection = Connection { volume, group, bounds, visible_bytes, priority, ..Connection::default() };
+        let index = self.connections.take(connection)?;
+        self.connections[index].context = index;
         if let Some(Some(group)) = self.groups.get_mut(group as usize) {
             group.connections += 1;
         }

@@ -5,6 +5,7 @@
 //! submit ─► refused? ─► credit? ─► parts, memory ─► (payload filled) ─► block free? ─► queue ─► Start
 //!              │           └ Wait       └ Wait                            └ Blocked
 //! completed ─► short? again ─► parts end ─► Reply pieces ─► sent ─► memory, credit back ─► Receive / Resume
+//! close ─► what waits is dropped, what is in the device is waited for ─► Finished
 //! ```
 //! Events are methods; each takes the time and appends [`Action`]s, which the shard performs in
 //! order without making decisions. Nothing is allocated in the steady state. Tests drive the whole engine with literal events and a fake device.
@@ -17,6 +18,9 @@ mod control;
 #[cfg(test)]
 mod damage_cases;
 mod direct;
+#[cfg(test)]
+mod end_cases;
+mod ends;
 mod incidents;
 mod limiting;
 mod occupancy;
@@ -48,6 +52,7 @@ pub(crate) use state::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
 use crate::memory::Memory;
 use crate::protocol::{ClientRequest, Failure};
 use crate::table::Table;
+use ends::Ends;
 use occupancy::Occupancy;
 use overdue::Overdue;
 use plugs::Plugs;
@@ -225,6 +230,10 @@ pub(crate) struct TurnCounters {
     pub syncs: u64,
     pub pauses_for_credit: u64,
     pub pauses_for_memory: u64,
+    /// Parts that were dropped because their connection was closed before the device had them.
+    pub withdrawn_parts: u64,
+    /// I/Os that waited for a write of a closed connection.
+    pub kept_back_ios: u64,
     /// Internal inconsistencies that were detected and survived: a defect if above 0.
     pub violations: u64,
 }
@@ -239,8 +248,6 @@ pub(crate) struct Turn {
     /// The clients' memory for direct requests, by request.
     client_memory: Vec<Vec<Span>>,
     parts: Table<Part>,
-    /// The number of users of each context.
-    contexts: Table<u32>,
     /// The I/Os, indexed by their slot in the queue's request table.
     ios: Vec<Io>,
     memory: Memory,
@@ -253,6 +260,7 @@ pub(crate) struct Turn {
     occupancy: Occupancy,
     overdue: Overdue,
     plugs: Plugs,
+    ends: Ends,
     counters: TurnCounters,
     is_traced: bool,
     traced: Vec<Traced>,

@@ -9,6 +9,7 @@
 use block::{Nanos, RequestId};
 
 use super::{Actions, Turn};
+use crate::protocol::Failure;
 
 /// The age of an I/O from which on it is overdue: longer than a healthy device with a full queue takes (128 requests
 /// at 100 per second), and short for those who wait meanwhile.
@@ -118,6 +119,21 @@ impl Turn {
                 self.start(io, now, actions);
             }
         }
+    }
+
+    /// Drops a request that is held back, because its client is gone. False if it is none.
+    pub(super) fn drop_held_back(&mut self, io: RequestId, now: Nanos, actions: &mut Actions) -> bool {
+        if self.overdue.held_back == 0 {
+            return false;
+        }
+        let held_back = self.volume_of_io(io).and_then(|volume| self.volumes.get_mut(volume as usize)?.as_mut());
+        let Some(state) = held_back else { return false };
+        let Some(at) = state.held_back.iter().position(|other| *other == io) else { return false };
+        state.held_back.remove(at);
+        self.overdue.held_back -= 1;
+        // It was never started, so it does not leave the device.
+        self.end_parts(io, Some(Failure::Shutdown), now, actions);
+        true
     }
 
     /// Overdue I/Os of one volume from which on it gets nothing more started.

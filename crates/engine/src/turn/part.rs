@@ -151,7 +151,9 @@ impl Turn {
         let connection = parts.first().map_or(0, |&part| self.requests[self.parts[part].request].connection);
         let volume = self.connections[connection].volume;
         self.ios[io.slot() as usize] = Io { turn, connection, volume, started_ns: now.max(1), ..Io::default() };
-        self.push_transfer(io, &parts, actions);
+        if !self.ends.has_departing() || !self.keep_back(io) {
+            self.push_transfer(io, &parts, actions);
+        }
         self.gathered = parts;
     }
 
@@ -208,21 +210,26 @@ impl Turn {
             .and_then(|(cookie, _)| self.parts.get(u32::try_from(cookie).ok()?))
             .is_some_and(|part| matches!(part.kind, PartKind::Empty(_)));
         let is_torn = operation == Operation::Read && self.is_torn(io, result);
+        let is_abandoned = self.is_abandoned(io);
         let state = &mut self.ios[io.slot() as usize];
         let failure = match u32::try_from(result) {
+            // What a client that is gone did not get in the first attempt is not tried again.
+            Err(_) if is_abandoned && matches!(-result, EAGAIN | EINTR) => Some(Failure::Shutdown),
             Err(_) if matches!(-result, EAGAIN | EINTR) && state.retries < MAX_RETRIES => {
                 state.retries += 1;
-                return self.retry(io, actions);
+                return self.transfer(io, actions);
             }
             Err(_) if is_emptying && is_unsupported(-result) => Some(Failure::NotSupported),
             Err(_) => Some(failure_of(-result)),
             Ok(_) if is_emptying => None,
             Ok(moved) => {
                 state.done_bytes = state.done_bytes.saturating_add(moved);
-                if state.done_bytes < state.total_bytes {
+                if state.done_bytes < state.total_bytes && is_abandoned {
+                    Some(Failure::Shutdown)
+                } else if state.done_bytes < state.total_bytes {
                     state.empty_answers += u8::from(moved == 0);
                     if state.empty_answers < 2 && !is_torn {
-                        return self.retry(io, actions);
+                        return self.transfer(io, actions);
                     }
                     // A read ended although the range lies inside the volume: another program has
                     // truncated the file.
@@ -233,12 +240,25 @@ impl Turn {
             }
         };
         if let Some(failure) = failure
-            && failure != Failure::NotSupported
+            && !matches!(failure, Failure::NotSupported | Failure::Shutdown)
         {
             // What was moved before is no errno: the backing ends there.
             self.note_failure(io, operation, result.min(0), failure);
         }
+        self.end_io(io, failure, now, actions);
+    }
+
+    /// An I/O leaves the device, or was kept back from it.
+    pub(super) fn end_io(&mut self, io: RequestId, failure: Option<Failure>, now: Nanos, actions: &mut Actions) {
         self.leave_device(io, now);
+        self.end_parts(io, failure, now, actions);
+        if self.ends.has_departing() {
+            self.departed(io, actions);
+        }
+    }
+
+    /// A request of the queue has ended: its parts end or go on.
+    pub(super) fn end_parts(&mut self, io: RequestId, failure: Option<Failure>, now: Nanos, actions: &mut Actions) {
         let mut done = std::mem::take(&mut self.done);
         self.queue.complete(io, status_of(failure), now, |bio| done.push(bio));
         self.take_trace();
@@ -250,7 +270,8 @@ impl Turn {
         self.done = done;
     }
 
-    fn retry(&mut self, io: RequestId, actions: &mut Actions) {
+    /// Starts the transfer of an I/O, or of the rest of it.
+    pub(super) fn transfer(&mut self, io: RequestId, actions: &mut Actions) {
         let mut parts = std::mem::take(&mut self.gathered);
         parts.clear();
         parts.extend(self.queue.bios_of(io).filter_map(|(cookie, _)| u32::try_from(cookie).ok()));
@@ -268,6 +289,11 @@ impl Turn {
 
     fn part_completed(&mut self, part: u32, failure: Option<Failure>, now: Nanos, actions: &mut Actions) {
         let at = self.parts[part];
+        let is_abandoned = self.connections[self.requests[at.request].connection].is_closed;
+        if is_abandoned {
+            let is_done = at.stage == Stage::Transfer && self.piece_of(&at) == at.length_bytes;
+            return self.end_part(part, failure.or((!is_done).then_some(Failure::Shutdown)), now, actions);
+        }
         if let (Some(Failure::NotSupported), PartKind::Empty(how)) = (failure, at.kind) {
             return self.empty_otherwise(part, how, now, actions);
         }
@@ -423,7 +449,9 @@ impl Turn {
         let mut at = newer;
         while at != NIL {
             let next = self.parts[at].newer_writer;
-            if self.parts[at].stage == Stage::Blocked && !self.conflicts_with_older(at) {
+            // Those of a closed connection are about to be dropped.
+            let is_open = !self.connections[self.requests[self.parts[at].request].connection].is_closed;
+            if self.parts[at].stage == Stage::Blocked && is_open && !self.conflicts_with_older(at) {
                 if let Some(volume) = self.volume_of_mut(connection) {
                     volume.blocked -= 1;
                 }

@@ -1,6 +1,6 @@
 //! Plugs that processes keep over several requests. A replay plugs requests as they were plugged
 //! when they were recorded, so that they merge in the same way. A process that has to wait submits
-//! what its plug holds, as in Linux; so does a connection that closes.
+//! what its plug holds, as in Linux.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +24,13 @@ impl Plugs {
     #[inline]
     pub(super) fn taking(&mut self) -> Option<&mut Plug> {
         self.open.get_mut(&self.submitting?)
+    }
+
+    /// Drops the plugs of a connection that is closed: the queue takes their requests back.
+    pub(super) fn forget(&mut self, connection: u32) {
+        if !self.open.is_empty() {
+            self.open.retain(|(owner, _), _| *owner != connection);
+        }
     }
 }
 

@@ -204,6 +204,7 @@ pub(crate) enum Pending {
 pub(crate) struct Connection {
     pub volume: u32,
     pub group: u32,
+    /// Its issuer in the queue: the connection's own number.
     pub context: u32,
     pub bounds: ConnectionBounds,
     /// The size that the client knows: its volume may have grown since.

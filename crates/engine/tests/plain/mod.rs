@@ -92,7 +92,6 @@ pub fn connect(shard: &ShardHandle, closed: Option<std::sync::mpsc::Sender<()>>)
         told_bytes: u64::MAX,
         received: Vec::new(),
         label: "test".to_owned(),
-        beside: None,
         on_closed,
     });
     Peer { stream: ours, connection: connection.expect("attached") }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use engine::{ANSWER_TIMEOUT, Backing, BackingKind};
 use serde_json::{Value, json};
 
+use super::devices::{EVICTION_TIMEOUT, not_over};
 use super::handshake_thread::ClientSink;
 use super::{Origin, Server};
 use crate::configuration::problem::shown;
@@ -81,14 +82,19 @@ impl Server {
         }
     }
 
-    /// Closes the connections of an export: of NBD clients and of a virtual machine's front end.
+    /// Closes the connections of an export: of NBD clients and of a virtual machine's front end. Nothing of
+    /// them can reach the device any more when it returns.
     ///
     /// # Errors
-    /// There is nothing to close, with the users of its local block device if it has one.
+    /// There is nothing to close, with the users of its local block device if it has one; or the device
+    /// does not complete what it was given.
     pub(super) fn evict_export(&self, name: &str) -> Result<Value, Refusal> {
-        let clients = self.state.devices.evict(&|_, export| export == name, "export", name);
-        let of_clients = clients.as_ref().ok().and_then(|answer| answer["closed"].as_u64()).unwrap_or(0);
-        let closed = of_clients + u64::from(self.virtual_disks.disconnect(name));
+        let machine = self.virtual_disks.disconnect(name, EVICTION_TIMEOUT);
+        let clients = self.state.devices.evict(&|_, export| export == name, "export")?;
+        if machine == Some(false) {
+            return Err(Refusal::new("export", not_over("its device")));
+        }
+        let closed = clients + usize::from(machine.is_some());
         let disk = self.state.devices.disk_of(name);
         let kept = disk.map(|disk| {
             let users = if disk.users.is_empty() { "nothing".to_owned() } else { disk.users.join(", ") };
@@ -101,9 +107,20 @@ impl Server {
         });
         match (closed, kept) {
             (0, Some(kept)) => Err(Refusal::new("export", kept)),
-            (0, None) => clients,
+            (0, None) => Err(nothing_to_evict("export", name)),
             (closed, None) => Ok(json!({"closed": closed})),
             (closed, Some(kept)) => Ok(json!({"closed": closed, "kept": kept})),
+        }
+    }
+
+    /// Closes the connections of a client, as [`Server::evict_export`] does.
+    ///
+    /// # Errors
+    /// There is none, or its device does not complete what it was given.
+    pub(super) fn evict_client(&self, client: &str) -> Result<Value, Refusal> {
+        match self.state.devices.evict(&|peer, _| peer == client, "client")? {
+            0 => Err(nothing_to_evict("client", client)),
+            closed => Ok(json!({"closed": closed})),
         }
     }
 
@@ -203,4 +220,8 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 fn refused(problems: &[Problem]) -> Refusal {
     Refusal::new("export", shown(problems).join("\n"))
+}
+
+fn nothing_to_evict(field: &'static str, name: &str) -> Refusal {
+    Refusal::new(field, format!("no connection belongs to the {field} {name:?}; status lists them"))
 }

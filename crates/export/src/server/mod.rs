@@ -514,7 +514,6 @@ impl Server {
     }
 
     fn answer(&mut self, request: Request) -> Value {
-        let devices = &self.state.devices;
         let asked = request.clone();
         let answer = match request {
             Request::Status { buckets } => return json!(StatusAnswer { ok: self.status(buckets) }),
@@ -522,7 +521,7 @@ impl Server {
             Request::Tunable { device, name, value } => self.set_tunable(device.as_deref(), &name, &value),
             Request::Share { group, share } => self.set_share(&group, share),
             Request::Limit { group, file, line } => self.set_limits(&group, &file, &line),
-            Request::EvictClient(client) => devices.evict(&|peer, _| peer == client, "client", &client),
+            Request::EvictClient(client) => self.evict_client(&client),
             Request::EvictExport(export) => self.evict_export(&export),
             Request::AddExport { device, export } => self.add_export(device.as_deref(), &export),
             Request::RemoveExport(export) => self.remove_export(&export),

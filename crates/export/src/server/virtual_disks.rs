@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use super::devices::Devices;
 use super::socket::{SocketFile, listen};
@@ -67,9 +68,10 @@ impl VirtualDisks {
         self.disks.remove(export);
     }
 
-    /// Disconnects the front end of an export; whether there was one.
-    pub fn disconnect(&self, export: &str) -> bool {
-        self.disks.get(export).is_some_and(|disk| disk.listener.disconnect())
+    /// Disconnects the front end of an export, and waits until nothing of it can reach the device any more.
+    /// `None` if there was none; false if that lasts longer than `timeout`.
+    pub fn disconnect(&self, export: &str, timeout: Duration) -> Option<bool> {
+        self.disks.get(export)?.listener.disconnect(timeout)
     }
 
     /// Tells the front end of an export its new size; returns a note if it cannot be told.

@@ -4,7 +4,8 @@
 //! kick ─► poll completes ─► take chains ─► engine ─► answers ─► status, used ring ─► call
 //! session's thread ─► commands: start, stop, enable a ring; end
 //! ```
-//! When the front end has gone, requests in flight end without an answer, then the client closes.
+//! When the front end has gone, what it has queued is dropped. The client closes when the device has
+//! completed what it was given.
 
 use std::collections::VecDeque;
 use std::io;
@@ -189,6 +190,7 @@ impl Device {
             Command::End => {
                 state.is_ending = true;
                 state.each_ring(|ring| ring.stop(None, context));
+                context.disconnect();
             }
         }
     }
@@ -285,6 +287,10 @@ impl LocalClient for Device {
                 if let Some(file) = ring.kick.take() {
                     context.remove_file(file);
                 }
+                if ring.is_lost() {
+                    // What is in the device uses the guest's memory, which the ring's chains hold.
+                    continue;
+                }
                 if let Some(Some(reply)) = ring.stopping.take() {
                     // The session may have ended meanwhile.
                     let _ = reply.send(ring.next_available());
@@ -293,7 +299,7 @@ impl LocalClient for Device {
             }
         }
         self.state.rings = rings;
-        if self.state.is_ending && self.state.rings.iter().all(Option::is_none) {
+        if self.state.is_ending && self.state.rings.iter().flatten().all(|ring| ring.is_stopped()) {
             context.close();
         }
     }

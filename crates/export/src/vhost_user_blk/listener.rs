@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use block::Priority;
 use engine::counters::Sums;
@@ -47,10 +47,19 @@ pub struct Listener {
 
 struct Shared {
     listener: UnixListener,
-    connection: Mutex<Option<UnixStream>>,
+    connection: Mutex<Connection>,
+    /// A session has ended.
+    ended: Condvar,
     /// To the front end that is connected, for changes of the disk; if it has given one.
     channel: Mutex<Option<UnixStream>>,
     must_stop: AtomicBool,
+}
+
+#[derive(Default)]
+struct Connection {
+    stream: Option<UnixStream>,
+    /// How many sessions have ended, with everything that they had in flight.
+    ended: u64,
 }
 
 impl Listener {
@@ -61,32 +70,41 @@ impl Listener {
     pub fn start(socket: OwnedFd, served: Served, report: Report) -> io::Result<Self> {
         let listener = UnixListener::from(socket);
         listener.set_nonblocking(false)?;
-        let [connection, channel] = [Mutex::new(None), Mutex::new(None)];
-        let shared = Shared { listener, connection, channel, must_stop: AtomicBool::new(false) };
+        let (connection, channel, ended) = (Mutex::default(), Mutex::new(None), Condvar::new());
+        let shared = Shared { listener, connection, ended, channel, must_stop: AtomicBool::new(false) };
         let facts = served.facts.clone();
         let shared = Arc::new(shared);
         let of_thread = Arc::clone(&shared);
         let body = move || {
             while let Some(stream) = of_thread.accept() {
                 serve(stream, &served, &of_thread, &report);
-                *of_thread.connection() = None;
                 *of_thread.channel() = None;
+                let mut connection = of_thread.connection();
+                (connection.stream, connection.ended) = (None, connection.ended + 1);
+                of_thread.ended.notify_all();
             }
         };
         let thread = thread::Builder::new().name("vhost-user".to_owned()).spawn(body)?;
         Ok(Self { shared, facts, thread: Some(thread) })
     }
 
-    /// Disconnects the front end; whether there was one. It may connect again.
-    pub fn disconnect(&self) -> bool {
+    /// Disconnects the front end, and waits until nothing of it can reach the device any more. `None` if there
+    /// was none; false if that lasts longer than `timeout`. It may connect again.
+    pub fn disconnect(&self, timeout: Duration) -> Option<bool> {
         let connection = self.shared.connection();
-        connection.as_ref().is_some_and(|connection| connection.shutdown(std::net::Shutdown::Both).is_ok())
+        // It fails only if the front end has gone by itself; then its end is near.
+        let _ = connection.stream.as_ref()?.shutdown(std::net::Shutdown::Both);
+        let before = connection.ended;
+        let ended = &self.shared.ended;
+        let waited = ended.wait_timeout_while(connection, timeout, |connection| connection.ended == before);
+        let (connection, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        Some(connection.ended != before)
     }
 
     /// Changes the size of the disk; whether a front end that is connected was told.
     pub fn grow(&self, size_bytes: u64) -> bool {
         self.facts.set_size(size_bytes);
-        self.shared.connection().is_none() || self.shared.channel().as_ref().is_some_and(tell_change)
+        self.shared.connection().stream.is_none() || self.shared.channel().as_ref().is_some_and(tell_change)
     }
 }
 
@@ -95,8 +113,8 @@ impl Drop for Listener {
         self.shared.must_stop.store(true, Ordering::Release);
         // Both calls wake the thread. They fail only where there is nothing to wake.
         let _ = rustix::net::shutdown(self.shared.listener.as_fd(), rustix::net::Shutdown::Both);
-        if let Some(connection) = &*self.shared.connection() {
-            let _ = connection.shutdown(std::net::Shutdown::Both);
+        if let Some(stream) = &self.shared.connection().stream {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
         }
         if let Some(thread) = self.thread.take() {
             // A panic was reported by its thread.
@@ -106,7 +124,7 @@ impl Drop for Listener {
 }
 
 impl Shared {
-    fn connection(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
+    fn connection(&self) -> std::sync::MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,7 +144,7 @@ impl Shared {
             // either finds the connection and shuts it down, or is noticed here.
             let stream = accepted.and_then(|(stream, _)| Ok((stream.try_clone()?, stream)));
             let stream = stream.map(|(copy, stream)| {
-                *self.connection() = Some(copy);
+                self.connection().stream = Some(copy);
                 stream
             });
             if self.must_stop.load(Ordering::Acquire) {

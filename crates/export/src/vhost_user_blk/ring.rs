@@ -214,9 +214,10 @@ impl Ring {
         !self.is_broken && self.stopping.is_none()
     }
 
-    /// Whether it is stopping, and nothing of it is in flight.
+    /// Whether it is stopping, and nothing of it is in flight. If the front end has gone, nobody hears of
+    /// what is in flight.
     pub fn is_stopped(&self) -> bool {
-        self.stopping.is_some() && self.in_flight == 0 && !self.is_polled
+        self.stopping.is_some() && (self.in_flight == 0 || self.is_lost()) && !self.is_polled
     }
 
     /// The index that the available ring is read at next.
@@ -344,7 +345,7 @@ impl Ring {
     }
 
     /// Whether the front end has gone, so that nothing is given back.
-    fn is_lost(&self) -> bool {
+    pub fn is_lost(&self) -> bool {
         matches!(self.stopping, Some(None))
     }
 

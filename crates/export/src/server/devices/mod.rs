@@ -19,12 +19,11 @@ use std::time::{Duration, Instant};
 
 use engine::protocol::MAX_PAYLOAD_BYTES;
 use engine::{
-    Backing, BackingKind, ClientSocket, ConnectionId, EngineError, ErrorKind, ShardHandle, ShardSettings, VolumeFacts,
-    VolumeId, VolumeSettings,
+    Backing, BackingKind, ClientSocket, ConnectionId, EngineError, ErrorKind, Eviction, ShardHandle, ShardSettings,
+    VolumeFacts, VolumeId, VolumeSettings,
 };
 use experiment::{GroupPriority, Limits, SchedulerSpec};
 use linux::claims::Claims;
-use serde_json::{Value, json};
 use tracing::info;
 
 use super::handshake_thread::AcceptedClient;
@@ -47,6 +46,9 @@ pub use checks::CHECKS;
 const UNSAFE: u8 = 3;
 /// Local block devices, which need a connection each: the ublk driver's default limit.
 const MAX_LOCAL_DISKS: u32 = 64;
+/// How long an eviction waits for commands in a device: longer than a disk tries to read or write a bad
+/// sector, which is 7 or 8 s at most where its timeout is set for it.
+pub const EVICTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The block size advised to clients where the device has no larger block of its own.
 const PREFERRED_BLOCK_BYTES: u32 = 4_096;
 
@@ -108,6 +110,15 @@ impl Clients {
             self.connected.remove(&number);
         }
     }
+}
+
+/// The message for an eviction that lasts too long.
+pub fn not_over(device: &str) -> String {
+    let seconds = EVICTION_TIMEOUT.as_secs();
+    format!(
+        "closed, and what was queued is dropped, but {device} has not completed what it was given in {seconds} s \
+         and may still write it: wait until it answers, then repeat the command"
+    )
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -283,7 +294,6 @@ impl Devices {
             told_bytes: client.negotiated.size_bytes,
             received: client.received,
             label: label.clone(),
-            beside: None,
             on_closed: Some(Box::new(move |end| {
                 own_life.ended(&end);
                 drop((place, group));
@@ -397,39 +407,44 @@ impl Devices {
         Ok((shard.handle.name().to_owned(), stored))
     }
 
-    /// Closes the connections for which `fits`, called with the peer and the export, is true.
+    /// Closes the connections for which `fits`, called with the peer and the export, is true, and waits until
+    /// nothing of them can reach a device any more. Returns how many there were.
     ///
     /// # Errors
-    /// No connection matches.
-    pub fn evict(
-        &self,
-        fits: &dyn Fn(&str, &str) -> bool,
-        field: &'static str,
-        wanted: &str,
-    ) -> Result<Value, Refusal> {
+    /// A device does not answer, or does not complete what it was given within [`EVICTION_TIMEOUT`]. `field` is
+    /// the one of the request that named them.
+    pub fn evict(&self, fits: &dyn Fn(&str, &str) -> bool, field: &'static str) -> Result<usize, Refusal> {
+        let (evictions, silent) = self.close_clients(fits);
+        if let Some(why) = silent.first() {
+            let (closed, count) = (evictions.len(), silent.len());
+            return Err(Refusal::new(field, format!("{closed} connections are closed, {count} are not: {why}")));
+        }
+        let deadline = Instant::now() + EVICTION_TIMEOUT;
+        let is_over = |eviction: &Eviction| eviction.wait(deadline.saturating_duration_since(Instant::now()));
+        match evictions.iter().find(|(_, eviction)| !is_over(eviction)) {
+            Some((device, _)) => Err(Refusal::new(field, not_over(&format!("device {device:?}")))),
+            None => Ok(evictions.len()),
+        }
+    }
+
+    /// Closes connections; each that was open, with its device, and why others could not be closed. A client may
+    /// connect while the caller waits.
+    fn close_clients(&self, fits: &dyn Fn(&str, &str) -> bool) -> (Vec<(String, Eviction)>, Vec<String>) {
         let chosen: Vec<(String, ConnectionId)> = {
             let mut clients = lock(&self.clients);
             clients.sweep();
             let chosen = clients.connected.values().filter(|client| fits(&client.peer, &client.export));
             chosen.map(|client| (client.device.clone(), client.connection)).collect()
         };
-        let (mut closed, mut silent) = (0, Vec::new());
+        let (mut evictions, mut silent) = (Vec::new(), Vec::new());
         for (device, connection) in chosen {
             match self.shard(&device).map(|shard| shard.handle.evict(connection)) {
-                Some(Ok(is_closed)) => closed += usize::from(is_closed),
+                Some(Ok(Some(eviction))) => evictions.push((device, eviction)),
                 Some(Err(error)) => silent.push(error.message),
-                None => {}
+                Some(Ok(None)) | None => {}
             }
         }
-        if !silent.is_empty() {
-            let (count, why) = (silent.len(), &silent[0]);
-            return Err(Refusal::new(field, format!("{closed} connections are closed, {count} are not: {why}")));
-        }
-        if closed == 0 {
-            let error = format!("no connection belongs to the {field} {wanted:?}; status lists them");
-            return Err(Refusal::new(field, error));
-        }
-        Ok(json!({"closed": closed}))
+        (evictions, silent)
     }
 
     /// Requests that are not answered yet. Stopped devices are left out.
