@@ -20,12 +20,14 @@ impl ShardHandle {
         self.threads().silent_for()
     }
 
-    /// The volume with the oldest I/O that its backing does not answer, when the device was last looked at.
+    /// The volume with the oldest I/O that its backing does not answer, when the device was last
+    /// looked at.
     pub fn oldest_volume(&self) -> Option<String> {
         self.threads().oldest_volume()
     }
 
-    /// The volumes whose backings have not answered for 2 s: the name, and the age of the oldest I/O in seconds.
+    /// The volumes whose backings have not answered for 2 s: the name, and the age of the oldest
+    /// I/O in seconds.
     ///
     /// # Errors
     /// When the engine has stopped, or does not answer.

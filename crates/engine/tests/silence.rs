@@ -1,4 +1,5 @@
-//! A device whose thread is stuck: what is asked of it is answered in time, and what was refused is not done later.
+//! A device whose thread is stuck: what is asked of it is answered in time, and what was refused is
+//! not done later.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -40,7 +41,8 @@ impl Trap {
     }
 }
 
-/// A client that is stuck in its turn, or in the data of a write, when the device's lock is released.
+/// A client that is stuck in its turn, or in the data of a write, when the device's lock is
+/// released.
 struct Stuck {
     trap: Arc<Trap>,
     in_its_data: bool,
@@ -119,7 +121,7 @@ fn a_device_stuck_under_its_lock_refuses_in_time_and_does_nothing_of_it_later() 
     let error = in_time("weight", || shard.set_weight(group, 100)).expect_err("no answer");
     assert!(error.message.starts_with("device 'dev' has not answered for "), "{error}");
     assert!(shard.silent_for().is_some());
-    // From now on it is known, and nobody waits.
+    // From now on it is known, and no caller waits.
     let start = Instant::now();
     for _ in 0..10 {
         assert!(shard.set_weight(group, 50).is_err() && shard.status().is_err());

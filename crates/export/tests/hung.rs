@@ -1,5 +1,5 @@
-//! A backing that hangs costs its own clients, and nobody else: not the other exports of its device, not other
-//! devices, not the operator, not the metrics, not the end of the server.
+//! A backing that hangs costs its own clients, and no others: not the other exports of its
+//! device, not other devices, not the operator, not the metrics, not the end of the server.
 
 mod client;
 mod hanging_file;
@@ -21,7 +21,8 @@ use hoistway_export::server::Event;
 use serde_json::{Value, json};
 use server::Running;
 
-/// An answer that is given although something hangs: the deadline is 5 s, and the machine may be busy.
+/// An answer that is given although something hangs: the deadline is 5 s, and the machine may be
+/// busy.
 const ANSWERED: Duration = Duration::from_secs(20);
 const HUNG_BYTES: usize = 32 << 20;
 
@@ -129,7 +130,8 @@ impl Neighbour {
             let (mut rounds, mut longest) = (0_u64, Duration::ZERO);
             while !end.load(Ordering::Relaxed) {
                 let begun = Instant::now();
-                // Small ones and such as the kernel's workers do for a file in memory; a flush now and then.
+                // Small ones and such as the kernel's workers do for a file in memory; a flush now
+                // and then.
                 let length = if rounds % 2 == 0 { 4_096 } else { 65_536 };
                 let offset = rounds % 64 * 65_536;
                 let data: Vec<u8> = (0..length).map(|at| (at as u64 * 31 + rounds).to_le_bytes()[0]).collect();

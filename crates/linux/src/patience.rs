@@ -1,5 +1,5 @@
-//! Calls that may hang, such as a look at a file of a file system whose server does not answer: on a thread of their
-//! own, which is given up when they take too long.
+//! Calls that may hang, such as a look at a file of a file system whose server does not answer: on
+//! a thread of their own, which is given up when they take too long.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -19,8 +19,9 @@ impl Drop for Counted {
     }
 }
 
-/// Makes a call and waits for its result, at most for `timeout`. `None` if it takes longer (its result is then dropped
-/// when it comes), if 16 others have not come back, or if there can be no thread.
+/// Makes a call and waits for its result, at most for `timeout`. `None` if it takes longer (its
+/// result is then dropped when it comes), if 16 others have not come back, or if there can be no
+/// thread.
 pub fn within<T: Send + 'static>(timeout: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let is_free = HANGING.fetch_add(1, Ordering::Relaxed) < MOST;
     let counted = Counted;

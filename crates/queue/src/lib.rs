@@ -473,7 +473,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// The device does not answer a started request: it counts no more as in the device, and the policy is told that
-    /// it is done, so that nobody waits for it. It keeps its tag and its bios; [`RequestQueue::complete`] follows when
+    /// it is done, so that nothing waits for it. It keeps its tag and its bios; [`RequestQueue::complete`] follows when
     /// the device answers after all. False for a request that is not in the device, or part of a flush sequence.
     /// Dispatch again afterwards.
     pub fn detach(&mut self, id: RequestId, now: Nanos) -> bool {

@@ -1,8 +1,10 @@
-//! How other threads ask a device: with a deadline, so that a device that does not answer delays nobody for long.
+//! How other threads ask a device: with a deadline, so that a device that does not answer delays
+//! no caller for long.
 //!
-//! A job goes to worker 0. If that does not come to it, because it is stuck in the kernel, the one who asks takes the
-//! job back and does it himself under the lock, which a worker in the kernel does not hold. A job that needs the worker
-//! itself (files, sockets) is given up instead. So what was answered with an error was not done.
+//! A job goes to worker 0. If that does not come to it, because it is stuck in the kernel, the one
+//! who asks takes the job back and does it himself under the lock, which a worker in the kernel
+//! does not hold. A job that needs the worker itself (files, sockets) is given up instead. So what
+//! was answered with an error was not done.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -118,7 +120,8 @@ impl Threads {
         answer.recv_timeout(ANSWER_TIMEOUT).map_err(|_| self.silent())
     }
 
-    /// Notes that a worker has not come to its mailbox for a while. It ends that itself when it does.
+    /// Notes that a worker has not come to its mailbox for a while. It ends that itself when it
+    /// does.
     fn note_silence(&self, mailbox: &Mailbox, while_asked: Duration) {
         let mut silence = lock(self.silence());
         if silence.since.is_none() {

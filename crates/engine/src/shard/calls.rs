@@ -1,8 +1,8 @@
-//! Calls on a volume's file that may block, in the worst case for ever: on threads of the volume's own, so that a
-//! hung backing costs its own clients and no others.
+//! Calls on a volume's file that may block, in the worst case for ever: on threads of the volume's
+//! own, so that a hung backing costs its own clients and no others.
 //!
-//! All I/O goes this way on files that io_uring would block on (FUSE, NFS), and on every volume what has no
-//! asynchronous form: allocation queries, a look at the size, the last fsync, closing.
+//! All I/O goes this way on files that io_uring would block on (FUSE, NFS), and on every volume
+//! what has no asynchronous form: allocation queries, a look at the size, the last fsync, closing.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -150,8 +150,8 @@ impl Worker {
         });
     }
 
-    /// `end_bytes` is the end of what it writes to the file: it must not extend one that was truncated
-    /// ([`Worker::start_transfer`]).
+    /// `end_bytes` is the end of what it writes to the file: it must not extend one that was
+    /// truncated ([`Worker::start_transfer`]).
     fn start_blocking(
         &mut self,
         volume: u32,

@@ -1,5 +1,5 @@
-//! The end of a device: a drain, or a stop at once. The calling thread conducts it, so that it ends in time even if a
-//! worker or a backing hangs; what hangs is left to the end of the process.
+//! The end of a device: a drain, or a stop at once. The calling thread conducts it, so that it ends
+//! in time even if a worker or a backing hangs; what hangs is left to the end of the process.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, mpsc};
@@ -40,8 +40,8 @@ struct Unsynced {
 }
 
 impl Threads {
-    /// Refuses new requests, finishes those in flight without limits, makes everything durable, then stops. Waits at
-    /// most `timeout` for the requests, and as long again for the last fsync.
+    /// Refuses new requests, finishes those in flight without limits, makes everything durable,
+    /// then stops. Waits at most `timeout` for the requests, and as long again for the last fsync.
     ///
     /// # Errors
     /// The device has stopped already, does not answer, or a thread of it has failed.
@@ -114,7 +114,8 @@ impl Core {
     }
 }
 
-/// Makes the volumes durable, all at once. Those with abandoned requests are not waited for longer than for the others.
+/// Makes the volumes durable, all at once. Those with abandoned requests are not waited for longer
+/// than for the others.
 fn sync_all(volumes: Vec<Unsynced>, timeout: Duration, report: &mut DrainReport) {
     let deadline = Instant::now() + timeout;
     let (done, results) = mpsc::channel();

@@ -1,18 +1,21 @@
-//! I/Os that the backing does not answer: what they may hold of the device that all its volumes share.
+//! I/Os that the backing does not answer: what they may hold of the device that all its volumes
+//! share.
 //!
-//! An I/O that is older than [`OVERDUE_NS`] counts no longer against the device's depth, so that the other volumes
-//! get the depth back, and the scheduler is told that it is done, because some wait for a group's requests (shares,
-//! turns) and a switch of the scheduler waits for all. A volume with half of the depth overdue gets nothing more started: what the scheduler
-//! chooses of it is held back here, in order, until some of its I/Os have ended. The tables of requests and parts
-//! are divided by dynamic thresholds (Choudhury and Hahne 1998): a volume may hold as much as is free.
+//! An I/O that is older than [`OVERDUE_NS`] counts no longer against the device's depth, so that
+//! the other volumes get the depth back, and the scheduler is told that it is done, because some
+//! wait for a group's requests (shares, turns) and a switch of the scheduler waits for all. A
+//! volume with half of the depth overdue gets nothing more started: what the scheduler chooses of
+//! it is held back here, in order, until some of its I/Os have ended. The tables of requests and
+//! parts are divided by dynamic thresholds (Choudhury and Hahne 1998): a volume may hold as much as
+//! is free.
 
 use block::{Nanos, RequestId};
 
 use super::{Actions, Turn};
 use crate::protocol::Failure;
 
-/// The age of an I/O from which on it is overdue: longer than a healthy device with a full queue takes (128 requests
-/// at 100 per second), and short for those who wait meanwhile.
+/// The age of an I/O from which on it is overdue: longer than a healthy device with a full queue
+/// takes (128 requests at 100 per second), and short for those who wait meanwhile.
 pub(crate) const OVERDUE_NS: Nanos = 2 * block::time::SECOND;
 /// How often such I/Os are looked for while requests wait: others wait at most this much longer.
 const LOOK_INTERVAL_NS: Nanos = OVERDUE_NS / 4;
@@ -44,7 +47,8 @@ impl Turn {
         self.overdue.look_at_ns
     }
 
-    /// Looks for overdue I/Os in a moment if requests wait: for the device, or for a policy that waits for some.
+    /// Looks for overdue I/Os in a moment if requests wait: for the device, or for a policy that
+    /// waits for some.
     #[inline]
     pub(super) fn expect_overdue(&mut self, now: Nanos) {
         if self.queue.tags().in_use() > self.queue.in_device() || self.queue.is_switching() {
@@ -83,7 +87,8 @@ impl Turn {
         }
     }
 
-    /// Whether a request that the scheduler chose must wait, because its volume does not answer; it is then kept.
+    /// Whether a request that the scheduler chose must wait, because its volume does not answer; it
+    /// is then kept.
     #[inline]
     pub(super) fn holds_back(&mut self, io: RequestId, now: Nanos) -> bool {
         self.overdue.ios > 0 && self.holds_back_of(io, now)
@@ -148,7 +153,8 @@ impl Turn {
         Some(self.connections[self.requests[part.request].connection].volume)
     }
 
-    /// What each volume waits for that its backing has not answered for [`OVERDUE_NS`], by number. Reads all I/Os.
+    /// What each volume waits for that its backing has not answered for [`OVERDUE_NS`], by number.
+    /// Reads all I/Os.
     pub fn unanswered(&self, now: Nanos) -> Vec<(u32, Waits)> {
         let mut all: Vec<Option<Waits>> = vec![None; self.volumes.len()];
         for io in self.ios.iter().filter(|io| io.started_ns != 0) {

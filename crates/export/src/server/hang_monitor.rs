@@ -1,4 +1,5 @@
-//! Reports in the log which devices and backings do not answer: once when that begins and once when it ends.
+//! Reports in the log which devices and backings do not answer: once when that begins and once when
+//! it ends.
 
 use std::collections::BTreeSet;
 

@@ -23,6 +23,9 @@ use crate::server::descriptors::is_reserved;
 
 /// Requests in flight of one device; more wait in its rings.
 const MAX_REQUESTS: u32 = 1_024;
+/// How long the end of a listener waits for its thread, and how often it looks.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+const END_POLL: Duration = Duration::from_millis(1);
 
 /// The volume that is served, and the group whose share its requests use.
 pub struct Served {
@@ -117,8 +120,15 @@ impl Drop for Listener {
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
         if let Some(thread) = self.thread.take() {
-            // A panic was reported by its thread.
-            let _ = thread.join();
+            // It waits until nothing of the disk is in flight, which a backing that hangs delays for ever.
+            let deadline = Instant::now() + END_TIMEOUT;
+            while !thread.is_finished() && Instant::now() < deadline {
+                std::thread::sleep(END_POLL);
+            }
+            if thread.is_finished() {
+                // A panic was reported by its thread.
+                let _ = thread.join();
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
-//! A FUSE file system with one file that hangs when told to: requests of chosen kinds get no answer until they are
-//! released. It offers nothing asynchronous, as many FUSE servers do, so that the kernel waits in the caller.
+//! A FUSE file system with one file that hangs when told to: requests of chosen kinds get no answer
+//! until they are released. It offers nothing asynchronous, as many FUSE servers do, so that the
+//! kernel waits in the caller.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

@@ -1,5 +1,5 @@
-//! Devices that do not answer: all are asked at the same time, none is waited for longer than for its deadline, and
-//! what concerns one is refused before anything is changed.
+//! Devices that do not answer: all are asked at the same time, none is waited for longer than for
+//! its deadline, and what concerns one is refused before anything is changed.
 
 use std::thread;
 
@@ -61,7 +61,8 @@ impl Devices {
         Ok(())
     }
 
-    /// Checks that the devices that a reload changes answer, so that it changes everything or nothing.
+    /// Checks that the devices that a reload changes answer, so that it changes everything or
+    /// nothing.
     ///
     /// # Errors
     /// Those that do not.

@@ -1,6 +1,7 @@
 //! The block devices of a shard's exports.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use engine::{EngineError, ShardHandle};
 use tracing::{info, warn};
@@ -19,6 +20,9 @@ pub(super) fn unit_bytes(export: &Export) -> u32 {
     let is_disk = export.ublk.is_some() || export.vhost_user_blk.is_some();
     export.min_block.max(if is_disk { SECTOR_BYTES } else { 1 })
 }
+
+/// How long the removal of a block device may take: its shard has 10 s to return the requests.
+const REMOVAL: Duration = Duration::from_secs(15);
 
 impl Devices {
     /// Removes the block devices of removed exports that are no longer in use.
@@ -130,8 +134,14 @@ impl Names {
 
 /// Removes devices.
 pub(super) fn remove(disks: Vec<Disk>) {
-    for error in disks.into_iter().map(Disk::remove).filter_map(Result::err) {
-        warn!(name: "disk", target: "device", "{}; {}", error.message, error.help);
+    for disk in disks {
+        let (node, export) = (disk.node(), disk.export().to_owned());
+        // The kernel waits for its requests, and so for a backing that hangs.
+        match linux::patience::within(REMOVAL, move || disk.remove()) {
+            Some(Ok(())) => {}
+            Some(Err(error)) => warn!(name: "disk", target: "device", "{}; {}", error.message, error.help),
+            None => warn!(name: "disk", target: "device", export, node, "{node} ({export}) was not removed in time"),
+        }
     }
 }
 
