@@ -172,6 +172,11 @@ impl Served {
         format!("nbd+unix:///{export}?socket={}", self.path("nbd.sock").display())
     }
 
+    /// The server's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal.
     pub fn signal(&self, name: &str) {
         succeed("kill", &[&format!("-{name}"), &self.child.id().to_string()]);
