@@ -15,6 +15,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::certificate::outside_validity;
+use super::ec_key::with_whole_scalar;
 use crate::configuration::{Address, Configuration, Problem, Sourced, Tls};
 
 /// Permission bit of a file that every user can read.
@@ -116,5 +117,5 @@ fn private_key(path: &Sourced<PathBuf>, warnings: &mut Vec<String>) -> Result<Pr
     if std::fs::metadata(&path.value).is_ok_and(|metadata| metadata.mode() & READABLE_BY_OTHERS != 0) {
         warnings.push(format!("every user can read the key {}: chmod o-r takes that away", path.value.display()));
     }
-    Ok(key)
+    Ok(with_whole_scalar(key))
 }

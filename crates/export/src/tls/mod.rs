@@ -9,5 +9,6 @@
 
 pub mod certificate;
 pub mod credentials;
+mod ec_key;
 pub mod relay;
 pub mod session;
