@@ -54,6 +54,7 @@ fn the_commented_part_of_the_sample_holds() {
 fn the_instance_unit_differs_only_in_the_configuration_file() {
     let instance = packaging("systemd/hoistway.service")
         .replace("serve.toml", "%i.toml")
+        .replace("/run/hoistway/control.sock", "/run/hoistway/%i.control.sock")
         .replace("shared by weight", "shared by weight (%i)");
     assert_eq!(packaging("systemd/hoistway@.service"), instance);
 }
@@ -75,6 +76,21 @@ fn systemd_accepts_the_units() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let about_ours: Vec<&str> = said.lines().filter(|line| line.contains("hoistway")).collect();
     assert!(output.status.success() && about_ours.is_empty(), "{said}");
+}
+
+/// A hole in the server must not be root: who may write to all disks is.
+#[test]
+fn the_service_reaches_no_disk_and_reports_a_refused_reload() {
+    for (unit, control) in [("hoistway.service", "control.sock"), ("hoistway@.service", "%i.control.sock")] {
+        let text = packaging(&format!("systemd/{unit}"));
+        let lines = |key: &str| text.lines().filter_map(|line| line.strip_prefix(key)).collect::<Vec<_>>().join(" ");
+        assert_eq!((lines("SupplementaryGroups="), lines("DeviceAllow=")), (String::new(), String::new()), "{unit}");
+        let reload = format!("/usr/bin/hoistway ctl --control /run/hoistway/{control} reload");
+        assert_eq!((lines("ExecReload="), lines("Type=")), (reload, "notify".to_owned()), "{unit}");
+        assert!(!lines("WatchdogSec=").is_empty(), "{unit}");
+    }
+    let drop_in = packaging("systemd/block-devices.conf");
+    assert!(drop_in.contains("\nSupplementaryGroups=disk\n") && !drop_in.contains("block-*"));
 }
 
 /// Each alert comes after its time and for its cause.

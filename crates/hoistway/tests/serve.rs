@@ -66,17 +66,36 @@ fn the_service_manager_is_notified_of_readiness_and_of_the_stop() {
     manager.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
     let mut command = hoistway();
     command.env("NOTIFY_SOCKET", directory.path().join("notify.sock"));
-    command.args(["serve", "--memory", "64MiB", "--export", "a=memory:1MiB", "--nbd"]);
-    command.arg(format!("unix:{}/nbd.sock", directory.path().display()));
+    let (file, socket) = (directory.path().join("serve.toml"), directory.path().join("nbd.sock"));
+    let text = |memory: &str| {
+        format!(
+            "[[device]]\nname = \"d\"\nmemory = \"{memory}\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n\
+             [[listen]]\nunix = \"{}\"\n",
+            socket.display()
+        )
+    };
+    fs::write(&file, text("64MiB")).unwrap();
+    // The manager ends a server that is silent for 0.4 s, were this one.
+    command.env("WATCHDOG_USEC", "400000").arg("serve").arg(&file);
     let mut served = Served::start(directory, command, 1);
-    let mut buffer = [0; 64];
+    let mut buffer = [0; 256];
     let mut told = || {
         let length = manager.recv(&mut buffer).unwrap();
         String::from_utf8_lossy(&buffer[..length]).into_owned()
     };
-    assert_eq!(told(), "READY=1");
+    assert_eq!(told(), "READY=1\nSTATUS=serving 1 export on 1 device");
+    (0..4).for_each(|_| assert_eq!(told(), "WATCHDOG=1"));
+    let mut next = || std::iter::repeat_with(&mut told).find(|said| said != "WATCHDOG=1").unwrap();
+    for (memory, note) in [("64MiB", ""), ("65MiB", "; the last reload was refused"), ("64MiB", "")] {
+        fs::write(&file, text(memory)).unwrap();
+        served.signal("HUP");
+        let reloading = next();
+        let since = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect("a time");
+        assert!(since.parse::<u64>().unwrap() > 0);
+        assert_eq!(next(), format!("READY=1\nSTATUS=serving 1 export on 1 device{note}"));
+    }
     served.signal("TERM");
-    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(next(), "STOPPING=1\nSTATUS=shutting down");
     assert_eq!(wait_for_exit(&mut served.child).code(), Some(0));
 }
 

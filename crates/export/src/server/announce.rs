@@ -5,8 +5,11 @@ use std::fmt::Write;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::{Duration, Instant};
 
-use crate::configuration::Address;
+use tracing::warn;
+
+use crate::configuration::{Address, Configuration};
 
 /// The ready line of one listener: `listening nbd unix:/run/hoistway.sock exports=a,b`.
 pub fn ready_line(address: &Address, exports: &[&str]) -> String {
@@ -37,9 +40,19 @@ fn escape(text: &str, kept: &[u8]) -> String {
     escaped
 }
 
-/// Sends a state to the service manager (`READY=1`, `STOPPING=1`), if one is listening
-/// (`NOTIFY_SOCKET`).
-pub fn notify(state: &str) -> io::Result<()> {
+/// Tells the service manager a state (`READY=1`, `STOPPING=1`), if there is one (`NOTIFY_SOCKET`). If it cannot be told,
+/// the log says so.
+pub fn tell(state: &str) {
+    if let Err(error) = notify(state) {
+        warn!(
+            name: "service_manager",
+            target: "server",
+            "the service manager cannot be notified (NOTIFY_SOCKET): {error}"
+        );
+    }
+}
+
+fn notify(state: &str) -> io::Result<()> {
     let Ok(name) = env::var("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match name.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name)?,
@@ -47,6 +60,50 @@ pub fn notify(state: &str) -> io::Result<()> {
     };
     UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address)?;
     Ok(())
+}
+
+/// Tells the service manager that the server goes on (`WatchdogSec=` of the unit, `WATCHDOG_USEC` here).
+#[derive(Debug)]
+pub struct Watchdog {
+    /// Half of the time after which the manager ends the server; `None` without a watchdog.
+    interval: Option<Duration>,
+    next: Instant,
+}
+
+impl Watchdog {
+    /// The watchdog that the environment asks this process for.
+    pub fn from_environment() -> Self {
+        let number = |name: &str| env::var(name).ok()?.parse::<u64>().ok();
+        let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+        let interval = number("WATCHDOG_USEC").filter(|usec| is_ours && *usec > 0);
+        Self { interval: interval.map(|usec| Duration::from_micros(usec.div_ceil(2))), next: Instant::now() }
+    }
+
+    /// Sends the message if it is due: the caller has just handled an event, or looked after the devices. Returns how long
+    /// it may wait for the next event, at most until `latest`.
+    pub fn beat(&mut self, latest: Instant) -> Duration {
+        let now = Instant::now();
+        if let Some(interval) = self.interval.filter(|_| now >= self.next) {
+            self.next = now + interval;
+            tell("WATCHDOG=1");
+        }
+        let next = if self.interval.is_some() { self.next.min(latest) } else { latest };
+        next.saturating_duration_since(now)
+    }
+}
+
+/// The server reads its configuration again: until it is ready, the manager waits.
+pub fn reloading() {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1_000));
+}
+
+/// The server serves this configuration; `note` continues the sentence.
+pub fn ready(configuration: &Configuration, note: &str) {
+    let (devices, exports) = (configuration.devices.len(), configuration.exports().count());
+    let counted = |count, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let what = format!("{} on {}", counted(exports, "export"), counted(devices, "device"));
+    tell(&format!("READY=1\nSTATUS=serving {what}{note}"));
 }
 
 #[cfg(test)]

@@ -300,7 +300,7 @@ impl Server {
         }
         // The parent process may have closed the pipe, which must not stop the server.
         let _ = io::stdout().write_all(lines.as_bytes());
-        notify_service_manager("READY=1");
+        announce::ready(&self.state.active().configuration, "");
     }
 
     /// The actual address of each listener.
@@ -329,9 +329,11 @@ impl Server {
     pub fn run(mut self) -> u8 {
         let (mut monitor, mut hangs) = (ShareMonitor::default(), HangMonitor::default());
         let mut next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
+        let mut watchdog = announce::Watchdog::from_environment();
         loop {
-            let event = match self.events.recv_timeout(next_check.saturating_duration_since(Instant::now())) {
+            let event = match self.events.recv_timeout(watchdog.beat(next_check)) {
                 Ok(event) => event,
+                Err(RecvTimeoutError::Timeout) if Instant::now() < next_check => continue,
                 Err(RecvTimeoutError::Timeout) => {
                     next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
                     self.state.devices.remove_unused_disks();
@@ -380,7 +382,7 @@ impl Server {
 
     fn drain(&mut self) {
         self.is_draining = true;
-        notify_service_manager("STOPPING=1");
+        announce::tell("STOPPING=1\nSTATUS=shutting down");
         let active = self.state.active();
         self.state.set_active(active.configuration.clone(), true);
         self.listeners.iter().for_each(|listener| listener.waker.wake());
@@ -434,7 +436,11 @@ impl Server {
 
     /// Reads the configuration again, and logs the result.
     fn reload(&mut self) -> Result<Value, Vec<Problem>> {
-        match self.read_again() {
+        announce::reloading();
+        let outcome = self.read_again();
+        let note = if outcome.is_err() { "; the last reload was refused" } else { "" };
+        announce::ready(&self.state.active().configuration, note);
+        match outcome {
             Ok((changes, answer)) => {
                 events::reloaded(&changes);
                 Ok(answer)
@@ -684,14 +690,4 @@ fn read_credentials(configuration: &Configuration) -> Result<Arc<Credentials>, V
     let (credentials, warnings) = Credentials::read(configuration)?;
     warnings.iter().for_each(|warning| events::configuration_warning(warning));
     Ok(Arc::new(credentials))
-}
-
-fn notify_service_manager(state: &str) {
-    if let Err(error) = announce::notify(state) {
-        warn!(
-            name: "service_manager",
-            target: "server",
-            "the service manager cannot be notified (NOTIFY_SOCKET): {error}"
-        );
-    }
 }
