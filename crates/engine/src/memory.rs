@@ -1,8 +1,11 @@
 //! Divides the arena between groups: bounds per group, reserves, and the order in which waiting
 //! connections get freed memory.
 //!
-//! A group gets at most a quarter of the memory, and always has one slot of the largest size for
-//! itself. A group that floods therefore waits for its own requests, and no group starves.
+//! A group may hold half as much as is free (dynamic thresholds: Choudhury and Hahne, IEEE/ACM Transactions
+//! on Networking 6, 1998). One group alone gets a third, and n that flood and go on get one part in n + 2
+//! each. Of those that never give anything back, each leaves two thirds of what it found: with this factor
+//! a fourth gets a tenth, and hardly more with any other. A group always has one slot of the largest size
+//! for itself. A group that floods therefore waits for its own requests, and no group starves.
 //! Connections that found no memory queue up per group; freed memory goes to the groups in
 //! rotation.
 
@@ -34,7 +37,6 @@ pub(crate) struct Memory {
     /// Number of slots of the largest class before `for_connections`.
     before_connections: u32,
     shares: Vec<Share>,
-    group_limit_bytes: u64,
     /// Groups with waiting connections, in the order of their next chance.
     rotation: VecDeque<u32>,
     /// Groups whose reserve was in use by others when they were added: they get the next free slots.
@@ -55,19 +57,9 @@ impl Memory {
         let top_slots_bytes = |count: u32| u64::from(count) * u64::from(TOP_CLASS_BYTES);
         let slots = Slots::new(top_slots_bytes(before_connections));
         let for_connections = Slots::new(top_slots_bytes(top_slots - before_connections));
-        let group_limit_bytes = top_slots_bytes(top_slots) / 4;
         let shares = (0..groups).map(|_| Share::default()).collect();
         let rotation = VecDeque::with_capacity(groups as usize);
-        Self {
-            slots,
-            for_connections,
-            before_connections,
-            shares,
-            group_limit_bytes,
-            rotation,
-            owed: Vec::new(),
-            refusals: 0,
-        }
+        Self { slots, for_connections, before_connections, shares, rotation, owed: Vec::new(), refusals: 0 }
     }
 
     /// Reserves a slot that only this group may use, now or as soon as one is free. False if all reserves
@@ -129,7 +121,7 @@ impl Memory {
     #[inline]
     pub(crate) fn take(&mut self, group: u32, bytes: u32, may_pass_bound: bool) -> Option<Slot> {
         let share = &mut self.shares[group as usize];
-        if (may_pass_bound || share.used_bytes + u64::from(bytes) <= self.group_limit_bytes)
+        if (may_pass_bound || 2 * (share.used_bytes + u64::from(bytes)) <= self.slots.free_bytes())
             && let Some(slot) = self.slots.take(bytes)
         {
             share.used_bytes += u64::from(slot.bytes());
@@ -246,12 +238,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flooding_group_leaves_the_others_their_reserve_and_three_quarters() {
-        let mut memory = Memory::new(64 << 20, 4);
-        assert!(memory.add_group(0) && memory.add_group(1));
-        let flood = (0..1_000).map_while(|_| memory.take(0, 1 << 20, false)).count();
-        assert_eq!(flood, 16 + 1, "a quarter of 64 MiB and the group's own slot");
-        assert!(memory.take(1, 1 << 20, false).is_some());
+    fn groups_that_flood_leave_twice_as_much_as_they_hold() {
+        let mut memory = Memory::new(64 << 20, 8);
+        assert!((0..8).all(|group| memory.add_group(group)));
+        // 48 MiB are not for connections, 8 of them are reserves.
+        let flood = |memory: &mut Memory, group| {
+            let slots: Vec<Slot> = std::iter::from_fn(|| memory.take(group, 1 << 20, false)).collect();
+            slots.len() - 1
+        };
+        assert_eq!(flood(&mut memory, 0), 13, "a third, and the group's own slot");
+        assert_eq!((1..4).map(|group| flood(&mut memory, group)).collect::<Vec<_>>(), [9, 6, 4]);
+        assert_eq!(flood(&mut memory, 4), 3);
+    }
+
+    /// Groups that come one after another get less and less; as they give memory back, all get as much.
+    #[test]
+    fn groups_that_flood_together_hold_as_much_as_each_other() {
+        let mut memory = Memory::new(128 << 20, 5);
+        assert!((0..4).all(|group| memory.add_group(group)));
+        let mut held: Vec<VecDeque<Slot>> = vec![VecDeque::new(); 4];
+        for round in 0..1_000 {
+            for (group, held) in (0..).zip(&mut held) {
+                while let Some(slot) = memory.take(group, 64 << 10, false) {
+                    held.push_back(slot);
+                }
+                // One answer is sent.
+                if let Some(slot) = held.pop_front().filter(|_| round < 999) {
+                    memory.give(group, slot);
+                }
+            }
+        }
+        let parts: Vec<u64> = (0..4).map(|group| memory.used_bytes(group) >> 20).collect();
+        assert!(parts.iter().all(|part| (14..=16).contains(part)), "a sixth of 92 MiB each: {parts:?}");
     }
 
     #[test]
@@ -270,7 +288,7 @@ mod tests {
         let mut memory = Memory::new(64 << 20, 8);
         assert!((0..8).all(|group| memory.add_group(group)));
         for group in 0..8 {
-            while memory.take(group, 128 << 10, false).is_some() {}
+            while memory.take(group, 128 << 10, true).is_some() {}
         }
         let buffers: Vec<Slot> = (0..64).map_while(|_| memory.take_unowned(256 << 10)).collect();
         assert_eq!(buffers.len(), 64, "a quarter of 64 MiB");

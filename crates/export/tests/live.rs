@@ -642,6 +642,43 @@ fn b36_a_client_that_never_reads_is_closed_and_others_are_unaffected() {
     other.assert_alive();
 }
 
+/// Three tenants that stop reading hold what they may. A fourth has all of its requests under way at once,
+/// without waiting for memory.
+#[test]
+fn tenants_that_stop_reading_leave_memory_to_others() {
+    let export = |name: &str| format!("[[device.export]]\nname = \"{name}\"\nbacking = \"memory:64MiB\"\n");
+    let exports: String = ["a", "b", "c", "d"].into_iter().map(export).collect();
+    let server = Running::with(&format!("[[device]]\nname = \"d\"\nmemory = \"64MiB\"\n{exports}"));
+    let ask_for = |export: &str, count: u64, length: u64| {
+        let mut client = Client::open(server.socket(), export, ReplyForm::Structured);
+        let requests = (0..count).map(|cookie| client.request(0, command::READ, cookie, 0, length));
+        let requests: Vec<u8> = requests.flatten().collect();
+        client.send(&requests);
+        client
+    };
+    let pauses = |status: &serde_json::Value| status["devices"][0]["loop"]["pauses_for_memory"].as_u64().unwrap();
+    let mut silent = Vec::new();
+    for export in ["a", "b", "c"] {
+        let before = pauses(&server.status());
+        silent.push(ask_for(export, 128, MIB / 2));
+        server.await_that("the tenant waits for memory", |status| pauses(status) > before);
+    }
+    // The first three pause again until their sockets are full; then only the fourth could.
+    let deadline = Instant::now() + Duration::from_secs(40);
+    loop {
+        let before = pauses(&server.status());
+        let mut fourth = ask_for("d", 64, 4_096);
+        for _ in 0..64 {
+            assert_eq!(fourth.reply(command::READ, 0, 4_096).error, 0);
+        }
+        if pauses(&server.status()) == before {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the fourth waits for memory every time");
+    }
+    drop(silent);
+}
+
 #[test]
 fn b37_a_client_that_stops_inside_a_payload_is_closed() {
     let server = Running::listening(

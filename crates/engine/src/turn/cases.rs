@@ -38,8 +38,13 @@ impl Bench {
     }
 
     fn with_depth(device_depth: u32, alignment_bytes: u32, size_bytes: u64) -> Self {
-        let settings =
-            TurnSettings { connections: 200, device_depth, scheduler: "noop".to_owned(), ..TurnSettings::probe() };
+        let settings = TurnSettings {
+            connections: 200,
+            groups: 8,
+            device_depth,
+            scheduler: "noop".to_owned(),
+            ..TurnSettings::probe()
+        };
         let turn = Turn::new(&settings, settings.arena().expect("memory")).expect("a turn");
         let mut bench = Self { turn, actions: Actions::default(), connection: 0, seen: Vec::new(), now: 2 };
         bench.connection = bench.add_volume(alignment_bytes, size_bytes);
@@ -495,4 +500,44 @@ fn a_payload_that_could_not_be_copied_is_not_written_nor_what_follows_it() {
     }
     assert_eq!((bench.turn.memory_bytes().0, bench.turn.requests_in_flight()), (free, 0));
     assert_eq!(bench.turn.counters().violations, 0);
+}
+
+/// Three tenants stop reading with as many replies as they may have; a fourth comes. It gets its part of the
+/// memory at once, without waiting for theirs.
+#[test]
+fn tenants_that_do_not_read_leave_a_fourth_its_part_of_the_memory() {
+    for length in [512 << 10, 64 << 10, 4 << 10] {
+        let mut bench = Bench::with_depth(4_096, 1, 64 * MIB);
+        let now = bench.now;
+        let groups: Vec<u32> =
+            ["a", "b", "c", "d"].iter().map(|name| bench.turn.add_group(name, 0, 100, now).expect("a group")).collect();
+        // A tenth of the memory for data, but for the reserves of five groups.
+        let part_bytes = (48 - 5) * MIB / 10;
+        for (place, group) in groups.into_iter().enumerate() {
+            let is_last = place == 3;
+            let bounds = ConnectionBounds { requests: 2_000, ..ConnectionBounds::default() };
+            let opened = bench.add_volume(1, 64 * MIB);
+            let volume = bench.turn.connection(opened).map_or(0, |(_, volume, _)| volume);
+            bench.connection = bench.turn.open(volume, group, bounds, Priority::NONE, None).expect("a connection");
+            let mut read_bytes = 0;
+            for _ in 0..if is_last { part_bytes / length } else { 128 * (512 << 10) / length }.min(2_000) {
+                let before = bench.seen.len();
+                let verdict =
+                    bench.turn.submit(bench.connection, asked(Command::Read, 0, length), now, &mut bench.actions);
+                bench.settle();
+                for (io, bytes, _) in starts(&bench.seen[before..]) {
+                    read_bytes += u64::from(bytes);
+                    // The reply is handed over, and never sent.
+                    bench.ends(io, i32::try_from(bytes).expect("small"));
+                }
+                if verdict == Verdict::Wait {
+                    break;
+                }
+            }
+            // A slot may be twice as long as its data.
+            let wanted = if is_last { part_bytes.min(2_000 * length) / 2 } else { MIB };
+            assert!(read_bytes >= wanted, "tenant {place} has read {read_bytes} of {wanted} bytes by {length}");
+        }
+        assert_eq!(bench.turn.counters().violations, 0);
+    }
 }
