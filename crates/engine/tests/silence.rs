@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use block::Priority;
 use experiment::SchedulerSpec;
-use hoistway_engine::protocol::Command;
+use hoistway_engine::protocol::{Command, Failure};
 use hoistway_engine::{
     Answer, Backing, ClientContext, ConnectionBounds, GroupHandle, LocalClient, LocalClientId, LocalConnection,
     LocalRequest, Payload, ShardHandle, ShardSettings, VolumeSettings, start,
@@ -67,10 +67,15 @@ impl LocalClient for Stuck {
             actor: 0,
             is_held: false,
         };
-        context.submit(0, request, &mut |_, _| self.trap.stay());
+        context.submit(0, request, &mut |_, _| {
+            self.trap.stay();
+            Ok(())
+        });
     }
 
-    fn fill(&mut self, _: usize, _: u64, _: u64, _: Payload<'_>) {}
+    fn fill(&mut self, _: usize, _: u64, _: u64, _: Payload<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
 
     fn answered(&mut self, _: Answer) {}
 }

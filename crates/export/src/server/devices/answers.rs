@@ -102,6 +102,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use block::Priority;
+    use engine::protocol::Failure;
     use engine::{Answer, ClientContext, ConnectionBounds, GroupHandle, LocalClient, LocalConnection, Payload};
 
     use super::*;
@@ -141,7 +142,9 @@ unix = "/run/x.sock"
             }
         }
 
-        fn fill(&mut self, _: usize, _: u64, _: u64, _: Payload<'_>) {}
+        fn fill(&mut self, _: usize, _: u64, _: u64, _: Payload<'_>) -> Result<(), Failure> {
+            Ok(())
+        }
 
         fn answered(&mut self, _: Answer) {}
     }
