@@ -518,7 +518,7 @@ fn tenants_that_do_not_read_leave_a_fourth_its_part_of_the_memory() {
             let bounds = ConnectionBounds { requests: 2_000, ..ConnectionBounds::default() };
             let opened = bench.add_volume(1, 64 * MIB);
             let volume = bench.turn.connection(opened).map_or(0, |(_, volume, _)| volume);
-            bench.connection = bench.turn.open(volume, group, bounds, Priority::NONE, None).expect("a connection");
+            bench.connection = bench.turn.open(volume, group, bounds, Priority::NONE).expect("a connection");
             let mut read_bytes = 0;
             for _ in 0..if is_last { part_bytes / length } else { 128 * (512 << 10) / length }.min(2_000) {
                 let before = bench.seen.len();
