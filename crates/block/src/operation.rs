@@ -95,6 +95,8 @@ impl Flags {
     pub const NO_UNMAP: Flags = Flags(1 << 11);
     /// A throttle above has already charged its bytes; set on the pieces of a split bio.
     pub const BYTES_CHARGED: Flags = Flags(1 << 12);
+    /// A limiter has already counted it as an I/O; set on the further parts of a request that was cut.
+    pub const IO_CHARGED: Flags = Flags(1 << 14);
     /// More I/O of this submitter is likely to follow at once (Linux REQ_IDLE: direct writes).
     pub const IDLE: Flags = Flags(1 << 13);
 

@@ -80,9 +80,12 @@ impl GroupSettings {
     }
 }
 
-/// Limits of a group on this device, in both directions: the kernel's `io.max` and `io.low`.
+/// Limits of a group on this device: the kernel's `io.max` and `io.low`, in both directions, which the
+/// limiter `throttle` keeps, and exact ceilings, which `rate` keeps.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct IoLimits {
+    /// Exact ceilings.
+    pub ceilings: Ceilings,
     /// Hard limit (`io.max`, `blkio.throttle.*`).
     pub max: Rates,
     /// Best-effort rate that the group is entitled to when it has requests (`io.low` of 4.12,
@@ -97,13 +100,52 @@ pub struct IoLimits {
 
 impl IoLimits {
     /// No limits.
-    pub const NONE: IoLimits = IoLimits { max: Rates::UNLIMITED, low: Rates::ZERO, idle_us: 0, latency_us: u64::MAX };
+    pub const NONE: IoLimits = IoLimits {
+        ceilings: Ceilings::NONE,
+        max: Rates::UNLIMITED,
+        low: Rates::ZERO,
+        idle_us: 0,
+        latency_us: u64::MAX,
+    };
 }
 
 impl Default for IoLimits {
     fn default() -> Self {
         Self::NONE
     }
+}
+
+/// The most that a group may pass per second.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Ceiling {
+    /// Bytes per second, at least 1; `u64::MAX` = no limit.
+    pub bytes_per_s: u64,
+    /// I/Os per second, at least 1; `u64::MAX` = no limit.
+    pub ios_per_s: u64,
+}
+
+impl Ceiling {
+    /// No limit.
+    pub const NONE: Ceiling = Ceiling { bytes_per_s: u64::MAX, ios_per_s: u64::MAX };
+}
+
+/// The ceilings of a group.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Ceilings {
+    /// Of reads.
+    pub read: Ceiling,
+    /// Of all other operations.
+    pub write: Ceiling,
+    /// Of both together.
+    pub total: Ceiling,
+    /// What is not used is saved up for so long, in ns, and may then go at once.
+    pub burst_ns: u64,
+}
+
+impl Ceilings {
+    /// No limits, with the usual burst of 100 ms.
+    pub const NONE: Ceilings =
+        Ceilings { read: Ceiling::NONE, write: Ceiling::NONE, total: Ceiling::NONE, burst_ns: 100_000_000 };
 }
 
 /// Rates by direction, reads first.

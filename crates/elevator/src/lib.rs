@@ -64,6 +64,7 @@ mod none;
 mod noop;
 mod order;
 mod paternoster;
+pub mod rate;
 mod sfq;
 mod tag_shares;
 pub mod throttle;
@@ -73,7 +74,7 @@ mod wfq;
 
 pub use account::{ByKind, GroupAccount, Kind};
 pub use actuators::Actuators;
-pub use group::{GroupPriority, GroupSettings, GroupState, GroupTree, IoLimits, Rates};
+pub use group::{Ceiling, Ceilings, GroupPriority, GroupSettings, GroupState, GroupTree, IoLimits, Rates};
 pub use interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Reason,
     Side, Version, Violation, Wake,

@@ -6,7 +6,7 @@
 //! ([`Limiter::next_released`]). Like an elevator, it calls nothing in the host: bios are numbers
 //! below [`LimiterConfiguration::bios`], and time is an argument.
 //!
-//! The order of the stages is fixed: throttle, io.cost, io.latency, wbt. A bio released by one
+//! The order of the stages is fixed: rate, throttle, io.cost, io.latency, wbt. A bio released by one
 //! stage goes on to the next. Source of the division into stages: Linux 6.1 block/blk-throttle.c
 //! and block/blk-rq-qos.c.
 

@@ -13,6 +13,7 @@ use block::{GroupId, Nanos};
 
 limiters! {
     // name          variant      type                          one line for `hoistway list limiters`
+    "rate"         = Rate       : crate::rate::Rate,            "exact ceilings of groups for reads, writes and both together";
     "throttle"     = Throttle   : crate::throttle::Throttle,    "absolute (.max) and best-effort (.low, .high) limits of groups";
     "io.cost"      = IoCost     : crate::io_cost::IoCost,       "weights of groups in device time, by a cost model";
     "io.latency"   = IoLatency  : crate::io_latency::IoLatency, "latency targets of groups, met by throttling \

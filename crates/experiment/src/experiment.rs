@@ -7,8 +7,10 @@ use workload::Job;
 
 use crate::{Diagnostic, Group, GroupList, Machine, Reweigh, SchedulerSpec, group};
 
-/// The limiter that enforces rate limits of groups.
+/// The limiter that enforces rate limits of groups as the kernel does.
 pub const GROUP_LIMITER: &str = "throttle";
+/// The limiter that enforces exact rates.
+pub const EXACT_LIMITER: &str = "rate";
 /// The limiter that enforces latency targets of groups.
 pub const LATENCY_LIMITER: &str = "io.latency";
 
@@ -157,10 +159,18 @@ impl Experiment {
         Err(Diagnostic::new(message, "leave reweigh= out, or use --host simulator"))
     }
 
+    /// The limiter that enforces the groups' maximum rates where the kernel is simulated or used: its own,
+    /// unless the exact one is named, or a group has what only that one can do.
+    pub fn rates_by(&self) -> &'static str {
+        let is_named = self.limiters.iter().any(|limiter| limiter.name == EXACT_LIMITER);
+        let is_needed = self.groups.iter().any(|group| group.limits.needs_exact());
+        if is_named || is_needed { EXACT_LIMITER } else { GROUP_LIMITER }
+    }
+
     /// The limiters to use: those named, and those that enforce the groups' limits.
     pub fn limiters_needed(&self) -> Vec<SchedulerSpec> {
-        let mut needed = self.limiters.clone();
-        for name in self.groups.iter().flat_map(|group| group.limits.limiters()) {
+        let (mut needed, by) = (self.limiters.clone(), self.rates_by());
+        for name in self.groups.iter().flat_map(|group| group.limits.limiters(by)) {
             if !needed.iter().any(|limiter| limiter.name == name) {
                 needed.push(SchedulerSpec::named(name));
             }

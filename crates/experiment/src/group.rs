@@ -187,6 +187,15 @@ pub struct Limits {
     pub read_ios_per_s: Option<u64>,
     /// Writes per second.
     pub write_ios_per_s: Option<u64>,
+    /// Bytes read and written per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_bytes_per_s: Option<u64>,
+    /// Reads and writes per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_ios_per_s: Option<u64>,
+    /// For how long an idle group saves up what these rates allow, in ms; `None` means 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_ms: Option<u64>,
     /// Best-effort limits: the rates that the group gets if it needs them.
     #[serde(default, skip_serializing_if = "LowLimits::is_none")]
     pub low: LowLimits,
@@ -264,11 +273,19 @@ impl Limits {
         self.latency_target_us.saturating_mul(MICROSECOND)
     }
 
-    /// Names of the limiters that enforce these limits.
-    pub fn limiters(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let has_rates = Limits { latency_target_us: 0, ..*self } != Limits::NONE;
+    /// Names of the limiters that enforce these limits; `rates_by` enforces the maximum rates.
+    pub fn limiters(&self, rates_by: &'static str) -> impl Iterator<Item = &'static str> + use<> {
+        let maxima = Limits { latency_target_us: 0, low: LowLimits::NONE, ..*self };
+        let has_maxima = maxima != Limits::NONE;
+        let has_low = !self.low.is_none() && !(has_maxima && rates_by == GROUP_LIMITER);
         let has_target = self.latency_target_us > 0;
-        [has_rates.then_some(GROUP_LIMITER), has_target.then_some(LATENCY_LIMITER)].into_iter().flatten()
+        let all = [(has_maxima, rates_by), (has_low, GROUP_LIMITER), (has_target, LATENCY_LIMITER)];
+        all.into_iter().filter_map(|(is_needed, name)| is_needed.then_some(name))
+    }
+
+    /// Whether there is a limit that the kernel's limiter does not know.
+    pub fn needs_exact(&self) -> bool {
+        self.total_bytes_per_s.is_some() || self.total_ios_per_s.is_some() || self.burst_ms.is_some()
     }
 
     /// No limit at all.
@@ -277,6 +294,9 @@ impl Limits {
         write_bytes_per_s: None,
         read_ios_per_s: None,
         write_ios_per_s: None,
+        total_bytes_per_s: None,
+        total_ios_per_s: None,
+        burst_ms: None,
         low: LowLimits::NONE,
         latency_target_us: 0,
     };

@@ -69,7 +69,7 @@ pub use cell::Cell;
 pub use diagnostic::Diagnostic;
 pub use dispatches::{DispatchRecorder, Dispatches};
 pub use exit::Exit;
-pub use experiment::{Experiment, GROUP_LIMITER, IssuerPlace, LATENCY_LIMITER, ShareUnit};
+pub use experiment::{EXACT_LIMITER, Experiment, GROUP_LIMITER, IssuerPlace, LATENCY_LIMITER, ShareUnit};
 pub use group::{Group, GroupPriority, Limits, Reweigh, Weight};
 pub use group_list::GroupList;
 pub use histogram::Histogram;

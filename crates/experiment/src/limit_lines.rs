@@ -142,6 +142,60 @@ pub fn write_io_max(line: &str, limits: &mut Limits) -> Result<DeviceNumber, Dia
     Ok(device)
 }
 
+/// Keys of [`write_ceilings`].
+const CEILING_KEYS: [&str; 7] = ["rbps", "wbps", "riops", "wiops", "tbps", "tiops", "burst_ms"];
+/// Valid times for which a group may save up what it does not use, in ms.
+pub const BURSTS_MS: std::ops::RangeInclusive<u64> = 1..=3_600_000;
+
+/// Writes a line of `io.max` with the keys that only our own limiter knows: `tbps` and `tiops` for reads and
+/// writes together, and `burst_ms`. Rates are 1 and more. `max` takes a value away; omitted keys keep theirs.
+///
+/// # Errors
+/// What is wrong with the line; nothing is changed.
+pub fn write_ceilings(line: &str, limits: &mut Limits) -> Result<DeviceNumber, Diagnostic> {
+    let (device, rest) = split_device(line)?;
+    let mut new = *limits;
+    for word in rest.split_whitespace() {
+        let (key, value) = pair(word, "io.max", &CEILING_KEYS)?;
+        let value = number(key, value)?;
+        let place = match key {
+            "rbps" => &mut new.read_bytes_per_s,
+            "wbps" => &mut new.write_bytes_per_s,
+            "riops" => &mut new.read_ios_per_s,
+            "wiops" => &mut new.write_ios_per_s,
+            "tbps" => &mut new.total_bytes_per_s,
+            "tiops" => &mut new.total_ios_per_s,
+            _ => &mut new.burst_ms,
+        };
+        *place = match value {
+            Some(value) if key == "burst_ms" && !BURSTS_MS.contains(&value) => {
+                let message = format!("burst_ms={value} is outside {} to {}", BURSTS_MS.start(), BURSTS_MS.end());
+                return Err(Diagnostic::new(message, "write burst_ms=max for the default, 100"));
+            }
+            Some(0) => {
+                let message = format!("{key}=0 would stop the group (ERANGE)");
+                return Err(Diagnostic::new(message, format!("write {key}=max for no limit, or at least 1")));
+            }
+            Some(value) if key.ends_with("iops") => Some(value.min(u64::from(u32::MAX))),
+            value => value,
+        };
+    }
+    *limits = new;
+    Ok(device)
+}
+
+/// The line that [`write_ceilings`] would take for these limits; `None` without one.
+pub fn read_ceilings(device: DeviceNumber, limits: &Limits) -> Option<String> {
+    let of_kernel = read_io_max(device, limits);
+    let own = [("tbps", limits.total_bytes_per_s), ("tiops", limits.total_ios_per_s), ("burst_ms", limits.burst_ms)];
+    let own: Vec<String> = own.iter().filter_map(|(key, value)| Some(format!("{key}={}", (*value)?))).collect();
+    match (of_kernel, own.is_empty()) {
+        (line, true) => line,
+        (Some(line), false) => Some(format!("{line} {}", own.join(" "))),
+        (None, false) => Some(format!("{device} {}", own.join(" "))),
+    }
+}
+
 /// The content of `io.max` for one device; `None` without a limit.
 pub fn read_io_max(device: DeviceNumber, limits: &Limits) -> Option<String> {
     let values = [limits.read_bytes_per_s, limits.write_bytes_per_s, limits.read_ios_per_s, limits.write_ios_per_s];
@@ -298,6 +352,29 @@ mod tests {
         let mut again = limits;
         write_io_low("8:0 latency=max idle=max", &mut again).unwrap();
         assert!(read_io_low(SDA, &again).unwrap().ends_with("idle=max latency=max"));
+    }
+
+    #[test]
+    fn ceilings_are_of_reads_writes_and_both_from_one_per_second_up() {
+        let mut limits = Limits::NONE;
+        write_ceilings("8:0 rbps=1 tiops=1 burst_ms=2000", &mut limits).unwrap();
+        assert_eq!((limits.read_bytes_per_s, limits.total_ios_per_s, limits.burst_ms), (Some(1), Some(1), Some(2_000)));
+        let line = read_ceilings(SDA, &limits).unwrap();
+        assert_eq!(line, "8:0 rbps=1 wbps=max riops=max wiops=max tiops=1 burst_ms=2000");
+        let mut again = Limits::NONE;
+        write_ceilings(&line, &mut again).unwrap();
+        assert_eq!(again, limits);
+        for (line, what) in [
+            ("8:0 tbps=0", "tbps=0 would stop the group"),
+            ("8:0 burst_ms=0", "outside 1 to 3600000"),
+            ("8:0 tipos=5", "did you mean tiops?"),
+        ] {
+            let error = write_ceilings(line, &mut again).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+        assert_eq!(again, limits);
+        write_ceilings("8:0 rbps=max tiops=max burst_ms=max", &mut again).unwrap();
+        assert_eq!((again, read_ceilings(SDA, &again)), (Limits::NONE, None));
     }
 
     #[test]

@@ -203,7 +203,9 @@ fn limit_per_s<'a>(group: &Group, members: impl Iterator<Item = &'a Group>, unit
     };
     let read = of(uses.0, limits.read_bytes_per_s, limits.read_ios_per_s)?;
     let write = of(uses.1, limits.write_bytes_per_s, limits.write_ios_per_s)?;
-    Some(read + write)
+    let size = uses.0.into_iter().chain(uses.1).reduce(f64::max);
+    let total = of(size, limits.total_bytes_per_s, limits.total_ios_per_s);
+    Some(total.map_or(read + write, |total| total.min(read + write)))
 }
 
 fn in_unit(bytes_per_s: f64, size_bytes: f64, unit: ShareUnit) -> Option<f64> {

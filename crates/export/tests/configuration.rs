@@ -168,6 +168,9 @@ fn limits_are_read_by_key_and_by_the_kernels_line() {
     assert_eq!((both.read_bytes_per_s, both.write_ios_per_s), (Some(50 << 20), Some(1_000)));
     assert_eq!(limits("rbps = 52428800\nwiops = 1000"), both);
     assert_eq!(limits("io.max = \"rbps=52428800 wiops=1000 riops=max\""), both);
+    let total = limits("total_bps_max = \"1MiB\"\ntotal_iops_max = 1\nread_iops_max = 1\nburst_ms = 5000");
+    assert_eq!((total.total_bytes_per_s, total.total_ios_per_s, total.burst_ms), (Some(1 << 20), Some(1), Some(5_000)));
+    assert_eq!(limits("io.max = \"tbps=1048576 tiops=1 riops=1 burst_ms=5000\""), total);
     let low = limits("io = { max = \"wbps=2000\", low = \"rbps=1000 idle=2000 latency=100\" }");
     assert_eq!((low.write_bytes_per_s, low.low.read_bytes_per_s, low.low.latency_us), (Some(2_000), 1_000, Some(100)));
     // The text WHOLE has `latency_target_us = 0`; this line is read later and overrides it.
@@ -181,7 +184,8 @@ fn limits_are_read_by_key_and_by_the_kernels_line() {
 fn a_wrong_limit_is_reported_with_its_line_and_the_kernels_error() {
     let place = "serve.toml:28:";
     says("read_bps_max = 0", "read_bps_max = \"50MB\"", &[place, "\"50MB\" is not a size"]);
-    says("read_bps_max = 0", "read_bps_max = 1", &[place, "read_bps_max = 1 is too little"]);
+    says("read_bps_max = 0", "burst_ms = 0", &[place, "burst_ms = 0 is outside 1 to 3600000"]);
+    says("read_bps_max = 0", "tiops = 2\ntotal_iops_max = 3", &["tiops and total_iops_max are the same limit"]);
     says("read_bps_max = 0", "read_bps_max = -5", &[place, "read_bps_max = -5 is not a size: it is negative"]);
     let beyond = "read_bps_max = 99999999999999999999";
     says("read_bps_max = 0", beyond, &[place, "is not a size: it does not fit in 64 bits", "\"64MiB\""]);

@@ -97,7 +97,7 @@ pub fn place_of(spec: &str) -> String {
     format!("--group {spec}")
 }
 
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 27] = [
     "name",
     "weight",
     "reweigh",
@@ -111,6 +111,9 @@ const KEYS: [&str; 24] = [
     "wbps",
     "riops",
     "wiops",
+    "tbps",
+    "tiops",
+    "burst_ms",
     "low_rbps",
     "low_wbps",
     "low_riops",
@@ -200,6 +203,15 @@ fn at_least_2(key: &str, text: &str, value: u64) -> Result<Option<u64>, Error> {
     Ok(Some(value))
 }
 
+/// For how long a group saves up what its rates allow, in ms.
+fn burst_ms(text: &str) -> Result<u64, Error> {
+    let range = experiment::limit_lines::BURSTS_MS;
+    text.parse().ok().filter(|ms| range.contains(ms)).ok_or_else(|| {
+        let what = format!("burst_ms={text} is not a number from {} to {}", range.start(), range.end());
+        Error::usage(what, "leave it out for 100")
+    })
+}
+
 /// Microseconds, as in the kernel's files.
 fn microseconds(key: &str, text: &str) -> Result<u64, Error> {
     text.parse().ok().filter(|us| *us > 0).ok_or_else(|| {
@@ -266,6 +278,9 @@ impl Described {
             "wbps" => limits.write_bytes_per_s = at_least_2(key, value, units::rate(value)?)?,
             "riops" => limits.read_ios_per_s = at_least_2(key, value, units::ios_per_s(value)?)?,
             "wiops" => limits.write_ios_per_s = at_least_2(key, value, units::ios_per_s(value)?)?,
+            "tbps" => limits.total_bytes_per_s = Some(units::rate(value)?.max(1)),
+            "tiops" => limits.total_ios_per_s = Some(units::ios_per_s(value)?.max(1)),
+            "burst_ms" => limits.burst_ms = Some(burst_ms(value)?),
             "low_rbps" => limits.low.read_bytes_per_s = units::rate(value)?,
             "low_wbps" => limits.low.write_bytes_per_s = units::rate(value)?,
             "low_riops" => limits.low.read_ios_per_s = units::ios_per_s(value)?,

@@ -6,12 +6,12 @@ use core::fmt;
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
 use elevator::group::{WEIGHT_MAX, WEIGHT_MIN};
 use elevator::structures::NoMemory;
-use elevator::{Attributes, Configuration, Depth, GroupSettings, GroupState, IoLimits, Rates};
+use elevator::{Attributes, Ceiling, Ceilings, Configuration, Depth, GroupSettings, GroupState, IoLimits};
 use queue::{Era, Merging, Next, RequestQueue, Settings};
 
 /// The scheduler that orders the items, and the limiter that holds them back.
 const ORDER: &str = "wfq";
-const LIMITER: &str = "throttle";
+const LIMITER: &str = "rate";
 /// The limiter counts bytes; one unit of cost is a sector.
 const BYTES_PER_COST: u64 = 512;
 /// The largest cost of an item.
@@ -169,9 +169,9 @@ impl<T> Shares<T> {
             self.has_limits = self.queue.add_limiter(LIMITER, now).is_ok();
         }
         let bytes = limits.cost_per_s.map_or(u64::MAX, |cost| cost.max(1).saturating_mul(BYTES_PER_COST));
-        let ios = limits.items_per_s.map_or(u32::MAX, |items| items.max(1));
-        let max = Rates { bytes_per_s: [bytes; 2], ios_per_s: [ios; 2] };
-        self.queue.set_limits(GroupId(tenant.0), &IoLimits { max, ..IoLimits::NONE }, now);
+        let ios = limits.items_per_s.map_or(u64::MAX, |items| u64::from(items.max(1)));
+        let ceilings = Ceilings { total: Ceiling { bytes_per_s: bytes, ios_per_s: ios }, ..Ceilings::NONE };
+        self.queue.set_limits(GroupId(tenant.0), &IoLimits { ceilings, ..IoLimits::NONE }, now);
         self.has_limits
     }
 

@@ -120,6 +120,11 @@ fn every_policy_holds_below_io_cost() {
 }
 
 #[test]
+fn every_policy_holds_below_rate() {
+    storms_below("rate");
+}
+
+#[test]
 fn every_policy_holds_below_io_latency() {
     storms_below("io.latency");
 }
@@ -133,7 +138,7 @@ fn every_policy_holds_below_wbt() {
 #[test]
 fn every_limiter_has_its_storms() {
     let names: Vec<_> = elevator::limiters::LIMITERS.iter().map(|entry| entry.name).collect();
-    assert_eq!(names, ["throttle", "io.cost", "io.latency", "wbt"]);
+    assert_eq!(names, ["rate", "throttle", "io.cost", "io.latency", "wbt"]);
 }
 
 #[test]

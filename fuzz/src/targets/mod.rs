@@ -14,6 +14,7 @@ mod limiter;
 mod nbd_handshake;
 mod nbd_transmission;
 mod policy;
+mod rate;
 mod scheduler_spec;
 mod serve_configuration;
 mod serve_flags;
@@ -36,6 +37,7 @@ const OTHERS: &[Target] = &[
     io_cost::TARGET,
     io_cost_lines::TARGET,
     limit_lines::TARGET,
+    rate::TARGET,
     throttle::TARGET,
     io_latency::TARGET,
     wbt::TARGET,

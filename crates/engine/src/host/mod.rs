@@ -67,7 +67,7 @@ impl Host for EngineHost {
         let version = crate::shard::parse_version(&settings.scheduler)?;
         check_scheduler(&settings.scheduler, version, &TurnSettings::probe())
             .map_err(|message| Refusal::usage(message, "see `hoistway list schedulers`"))?;
-        for limiter in &experiment.limiters_needed() {
+        for limiter in &experiment.limiters {
             check_limiter(limiter, &TurnSettings::probe())
                 .map_err(|message| Refusal::usage(message, "see `hoistway list limiters`"))?;
         }
@@ -94,7 +94,7 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     let facts = shard.facts(volume).map_err(run_error)?;
     let threads = threads(experiment, facts.size_bytes)?;
     let (groups, groups_by_path) = add_groups(shard, experiment).map_err(run_error)?;
-    for limiter in &experiment.limiters_needed() {
+    for limiter in &experiment.limiters {
         shard.add_limiter(limiter).map_err(run_error)?;
     }
     let limited = experiment.groups.iter().zip(&groups).filter(|(group, _)| group.limits != experiment::Limits::NONE);

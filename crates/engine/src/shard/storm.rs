@@ -372,6 +372,9 @@ impl Storm {
             write_bytes_per_s: rate(&mut self.stream),
             read_ios_per_s: rate(&mut self.stream),
             write_ios_per_s: rate(&mut self.stream),
+            total_bytes_per_s: rate(&mut self.stream),
+            total_ios_per_s: rate(&mut self.stream),
+            burst_ms: rate(&mut self.stream),
             low: LowLimits {
                 read_bytes_per_s: rate(&mut self.stream).unwrap_or(0),
                 idle_us: 2_000,
@@ -381,7 +384,7 @@ impl Storm {
             latency_target_us: rate(&mut self.stream).unwrap_or(0),
         };
         // Limits of groups above hold bios as well.
-        let limits = if self.stream.chance(1, 4) { limits } else { Limits::NONE };
+        let limits = if self.stream.chance(1, 6) { limits } else { Limits::NONE };
         assert_eq!(self.core.turn.set_limits(group, &limits, self.now), Ok(true), "seed {}", self.seed);
         match self.stream.below(8) {
             0 => self.core.turn.lift_limits(self.now),
@@ -592,11 +595,11 @@ impl Storm {
         for _ in 0..200_000 {
             self.take_turns();
             self.now += 1_000_000;
-            self.complete();
-            self.sync_done();
-            self.status_done();
-            self.fill();
-            self.send();
+            // A worker passes its actions on before another one acts.
+            for act in [Self::complete, Self::sync_done, Self::status_done, Self::fill, Self::send] {
+                act(self);
+                self.settle();
+            }
             self.core.turn.expire(self.now);
             self.settle();
             self.core.turn.take_incidents(&mut Vec::new());

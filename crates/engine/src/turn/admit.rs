@@ -294,6 +294,7 @@ impl Turn {
                 if first >= behind || !can_trim {
                     return self.answer_now(request, None, actions);
                 }
+                self.requests[request].first_bytes = first;
                 self.requests[request].next_bytes = first;
                 self.requests[request].end_bytes = behind;
             }

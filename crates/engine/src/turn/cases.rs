@@ -349,8 +349,9 @@ fn a_drain_releases_throttled_requests_and_installs_no_more_limiters() {
     let mut bench = Bench::new(512, MIB);
     let slow = Limits { write_bytes_per_s: Some(2), ..Limits::NONE };
     assert_eq!(bench.turn.set_limits(0, &slow, 1), Ok(true));
-    // As with cgroup v1, limits of the root apply only without a hierarchy.
-    bench.turn.add_limiter(&"throttle:hierarchy=0".parse().expect("a limiter"), 1).expect("in place");
+    // The first goes at once, and is owed.
+    let first = starts(&bench.asks(asked(Command::Write, 65_536, 4_096)));
+    assert_eq!(pieces(&bench.ends(first[0].0, 4_096)), [Piece::Done]);
     for at in 0..3 {
         assert_eq!(starts(&bench.asks(asked(Command::Write, at * 8_192, 4_096))), []);
     }
@@ -539,5 +540,107 @@ fn tenants_that_do_not_read_leave_a_fourth_its_part_of_the_memory() {
             assert!(read_bytes >= wanted, "tenant {place} has read {read_bytes} of {wanted} bytes by {length}");
         }
         assert_eq!(bench.turn.counters().violations, 0);
+    }
+}
+
+/// Ends every I/O at once, as long as the turn starts more; returns when requests were answered.
+fn answers_of(bench: &mut Bench, actions: Vec<Action>, for_ns: Nanos) -> Vec<Nanos> {
+    let end = bench.now + for_ns;
+    let (mut todo, mut answered) = (actions, Vec::new());
+    loop {
+        answered.extend(pieces(&todo).iter().filter(|piece| piece.is_last()).map(|_| bench.now));
+        let mut next = Vec::new();
+        for action in &todo {
+            match *action {
+                Action::Start { io, bytes, .. } => next.extend(bench.ends(io, i32::try_from(bytes).expect("small"))),
+                Action::Reply { request, piece, .. } => {
+                    bench.turn.sent(request, piece, bench.now, &mut bench.actions);
+                    next.extend(bench.settle());
+                }
+                Action::Continue { verdict, connection } => {
+                    let mut verdict = verdict;
+                    while let Verdict::Fill(_) = verdict {
+                        verdict = bench.turn.filled(connection, bench.now, &mut bench.actions);
+                    }
+                    next.extend(bench.settle());
+                }
+                _ => {}
+            }
+        }
+        while next.is_empty() {
+            let Some(at) = bench.turn.next_deadline().filter(|at| *at <= end) else {
+                bench.now = end;
+                return answered;
+            };
+            bench.now = at;
+            bench.turn.expire(at);
+            next = bench.settle();
+        }
+        todo = next;
+    }
+}
+
+#[test]
+fn a_request_is_one_io_whatever_parts_it_is_cut_into() {
+    for command in [Command::Read, Command::Write] {
+        let mut bench = Bench::new(4_096, 64 * MIB);
+        let limits = Limits { read_ios_per_s: Some(1), write_ios_per_s: Some(1), ..Limits::NONE };
+        assert_eq!(bench.turn.set_limits(0, &limits, 1), Ok(true));
+        // 32 parts, and for the write blocks at both ends that are read first.
+        let actions = bench.asks(asked(command, 100, 32 * MIB));
+        let begin = bench.now;
+        assert_eq!(answers_of(&mut bench, actions, 500_000_000), [begin]);
+        let actions = bench.asks(asked(command, 0, 512));
+        let second = answers_of(&mut bench, actions, 10_000_000_000);
+        // The burst reaches back to the beginning of time.
+        assert_eq!(second, [1_000_000_000]);
+    }
+}
+
+/// Rates, sizes and arrivals at random: the bytes and requests that pass in any time are within rate x
+/// (time + burst) and a request, and a busy client gets the rate.
+#[test]
+fn requests_pass_at_the_rate_of_each_limit() {
+    for seed in 0..40 {
+        let mut stream = block::random::Stream::new(seed);
+        let rate = 1 + stream.below(40);
+        let bytes = stream.chance(1, 2).then(|| MIB + stream.below(16 * MIB));
+        let is_total = stream.chance(1, 2);
+        let mut limits = Limits { burst_ms: Some(1), ..Limits::NONE };
+        let (ios, by_bytes) = if is_total {
+            (&mut limits.total_ios_per_s, &mut limits.total_bytes_per_s)
+        } else {
+            (&mut limits.read_ios_per_s, &mut limits.read_bytes_per_s)
+        };
+        (*ios, *by_bytes) = if bytes.is_some() { (None, bytes) } else { (Some(rate), None) };
+        let mut bench = Bench::new(1, 64 * MIB);
+        let group = bench.turn.add_group("a", 0, 100, 1).expect("a group");
+        let below = bench.turn.add_group("a/b", group, 100, 1).expect("a group");
+        let bounds = ConnectionBounds::default();
+        bench.connection = bench.turn.open(0, below, bounds, Priority::NONE, None).expect("a connection");
+        let limited = if stream.chance(1, 2) { group } else { below };
+        assert_eq!(bench.turn.set_limits(limited, &limits, 1), Ok(true));
+        let begin = bench.now;
+        let (mut all, mut sum) = (Vec::new(), 0);
+        while bench.now < begin + 20_000_000_000 {
+            let length = 1 + stream.below(2 * MIB);
+            let command = if is_total && stream.chance(1, 2) { Command::Write } else { Command::Read };
+            let actions = bench.asks(asked(command, stream.below(32) * MIB, length));
+            // One request at a time, so the next one is there as soon as the last one passed.
+            let before = all.len();
+            let mut pending = actions;
+            while all.len() == before {
+                let step = bench.turn.next_deadline().map_or(1, |at| at.saturating_sub(bench.now).max(1));
+                all.extend(answers_of(&mut bench, std::mem::take(&mut pending), step));
+            }
+            sum += if bytes.is_some() { length } else { 1 };
+        }
+        let rate = bytes.unwrap_or(rate);
+        let most_of_one = if bytes.is_some() { 2 * MIB } else { 1 };
+        let due = u128::from(bench.now - begin) * u128::from(rate) / 1_000_000_000;
+        let burst = u128::from(rate) / 1_000 + 1;
+        let sum = u128::from(sum);
+        assert!(sum <= due + burst + u128::from(most_of_one), "{sum} of {due}, seed {seed}");
+        assert!(sum + u128::from(most_of_one) + burst >= due, "{sum} of {due}, seed {seed}");
     }
 }

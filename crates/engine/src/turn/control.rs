@@ -141,6 +141,7 @@ impl Turn {
             zeroes,
             max_part_bytes: settings.max_part_bytes,
             is_draining: false,
+            is_throttle_named: false,
             memory_was_freed: false,
             occupancy: Occupancy::new(settings.device_depth, settings.may_learn_depth),
             overdue: super::overdue::Overdue::default(),

@@ -3,8 +3,8 @@
 use block::{GroupId, Nanos};
 use elevator::limiters::LimiterError;
 use elevator::tunable::SettingError;
-use elevator::{Any, GroupSettings, IoLimits, Limiter, Rates};
-use experiment::{Limits, SchedulerSpec, Setting};
+use elevator::{Any, Ceiling, Ceilings, GroupSettings, IoLimits, Limiter, Rates};
+use experiment::{EXACT_LIMITER, GROUP_LIMITER, Limits, SchedulerSpec, Setting};
 use queue::RequestQueue;
 
 use super::{Turn, TurnSettings};
@@ -20,12 +20,13 @@ impl Turn {
         let Some(Some(state)) = self.groups.get_mut(group as usize) else { return Ok(false) };
         // A drain has lifted the limits, so nothing may be held any more.
         let is_draining = self.is_draining;
-        for name in limits.limiters().filter(|_| !is_draining) {
+        let rates_by = if self.is_throttle_named { GROUP_LIMITER } else { EXACT_LIMITER };
+        for name in limits.limiters(rates_by).filter(|_| !is_draining) {
             add_limiter(&mut self.queue, &SchedulerSpec::named(name), now)?;
         }
         state.limits = *limits;
         let id = state.id;
-        self.queue.set_limits(id, &io_limits(limits), now);
+        self.queue.set_limits(id, &io_limits(limits, rates_by), now);
         let latency_target_ns = limits.latency_target_ns();
         let before = *self.queue.groups().settings(id);
         if before.latency_target_ns != latency_target_ns {
@@ -42,6 +43,8 @@ impl Turn {
         if self.is_draining {
             return Ok(());
         }
+        // Who names the kernel's limiter wants the kernel's behaviour.
+        self.is_throttle_named |= spec.name == GROUP_LIMITER;
         add_limiter(&mut self.queue, spec, now)
     }
 
@@ -49,6 +52,7 @@ impl Turn {
     /// tightest limit could delay them for long.
     pub fn lift_limits(&mut self, now: Nanos) {
         self.queue.remove_limiters(now);
+        self.is_throttle_named = false;
     }
 
     /// The installed limiters, in order, with their settings:
@@ -108,14 +112,38 @@ fn add_limiter(queue: &mut RequestQueue<Any>, spec: &SchedulerSpec, now: Nanos) 
     Ok(())
 }
 
-/// Converts limits to the queue's form.
-fn io_limits(limits: &Limits) -> IoLimits {
-    IoLimits {
+/// Converts limits to the queue's form, for the limiter that enforces the maximum rates.
+fn io_limits(limits: &Limits, rates_by: &str) -> IoLimits {
+    let [read_bytes, write_bytes] = limits.bytes_per_s();
+    let [read_ios, write_ios] = limits.ios_per_s();
+    let low = Rates { bytes_per_s: limits.low.bytes_per_s(), ios_per_s: limits.low.ios_per_s() };
+    let [low_read_bytes, low_write_bytes] = low.bytes_per_s;
+    let [low_read_ios, low_write_ios] = low.ios_per_s;
+    let by_throttle = IoLimits {
         max: Rates { bytes_per_s: limits.bytes_per_s(), ios_per_s: limits.ios_per_s() },
-        low: Rates { bytes_per_s: limits.low.bytes_per_s(), ios_per_s: limits.low.ios_per_s() },
+        // A best-effort limit above the maximum would never be reached.
+        low: Rates {
+            bytes_per_s: [low_read_bytes.min(read_bytes), low_write_bytes.min(write_bytes)],
+            ios_per_s: [low_read_ios.min(read_ios), low_write_ios.min(write_ios)],
+        },
         idle_us: limits.low.idle_us,
         latency_us: limits.low.latency_us.unwrap_or(u64::MAX),
+        ..IoLimits::NONE
+    };
+    if rates_by == GROUP_LIMITER {
+        return by_throttle;
     }
+    let ceiling = |bytes_per_s: Option<u64>, ios_per_s: Option<u64>| Ceiling {
+        bytes_per_s: bytes_per_s.unwrap_or(u64::MAX).max(1),
+        ios_per_s: ios_per_s.unwrap_or(u64::MAX).max(1),
+    };
+    let ceilings = Ceilings {
+        read: ceiling(limits.read_bytes_per_s, limits.read_ios_per_s),
+        write: ceiling(limits.write_bytes_per_s, limits.write_ios_per_s),
+        total: ceiling(limits.total_bytes_per_s, limits.total_ios_per_s),
+        burst_ns: limits.burst_ms.map_or(Ceilings::NONE.burst_ns, |ms| ms.saturating_mul(block::time::MILLISECOND)),
+    };
+    IoLimits { ceilings, max: Rates::UNLIMITED, ..by_throttle }
 }
 
 #[cfg(test)]
@@ -143,7 +171,8 @@ mod tests {
         let both = Limits { read_bytes_per_s: Some(5_000), ..target };
         assert_eq!(turn.set_limits(group, &both, 3), Ok(true));
         assert_eq!(turn.limiters().len(), 2, "{:?}", turn.limiters());
-        assert_eq!(turn.queue.limits_of(GroupId(group)).max.bytes_per_s, [5_000, u64::MAX]);
+        let in_force = |turn: &Turn| *turn.queue.limits_of(GroupId(group));
+        assert_eq!((in_force(&turn).ceilings.read.bytes_per_s, in_force(&turn).max), (5_000, Rates::UNLIMITED));
         assert_eq!(turn.set_limits(group, &Limits::NONE, 4), Ok(true));
         assert_eq!((of_queue(&turn).latency_target_ns, of_queue(&turn).weight), (0, 200));
         assert_eq!(turn.set_limits(3, &target, 5), Ok(false));

@@ -256,6 +256,8 @@ pub(crate) struct Turn {
     zeroes: Slot,
     max_part_bytes: u32,
     is_draining: bool,
+    /// The kernel's limiter was named, and enforces the maximum rates of groups.
+    is_throttle_named: bool,
     memory_was_freed: bool,
     occupancy: Occupancy,
     overdue: Overdue,

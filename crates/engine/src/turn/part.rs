@@ -120,6 +120,14 @@ impl Turn {
         if !is_whole || !is_plain || request.asked.fua {
             flags = flags.with(Flags::NOMERGE);
         }
+        // To the limiters, a client's request is one I/O and its own bytes, however it is done.
+        let is_for_edge = matches!(part.stage, Stage::ReadingHead | Stage::ReadingTail);
+        if is_for_edge || part.offset_bytes != request.first_bytes {
+            flags = flags.with(Flags::IO_CHARGED);
+        }
+        if is_for_edge {
+            flags = flags.with(Flags::BYTES_CHARGED);
+        }
         let pieces = if self.is_direct(part) { self.client_memory_of(part, 0).count() } else { 1 };
         Attributes {
             flags,

@@ -236,6 +236,8 @@ pub(crate) struct Request {
     pub started_ns: Nanos,
     /// When the last part so far ended.
     pub ended_ns: Nanos,
+    /// Where its first part begins: that part alone counts as an I/O.
+    pub first_bytes: u64,
     /// First byte that belongs to no part yet.
     pub next_bytes: u64,
     /// End of the range to be processed (a trim may end before the requested end).
@@ -282,6 +284,7 @@ impl Request {
             arrived_ns: now,
             started_ns: 0,
             ended_ns: now,
+            first_bytes: asked.offset_bytes,
             next_bytes: asked.offset_bytes,
             end_bytes: asked.offset_bytes,
             parts_working: 0,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use engine::Rotational;
+use experiment::limit_lines::BURSTS_MS;
 use experiment::{GroupPriority, Limits};
 use toml::de::DeTable;
 
@@ -167,19 +168,22 @@ fn limits(reader: &mut Reader<'_>) -> Limits {
     for (key, short, place) in [
         ("read_bps_max", "rbps", &mut limits.read_bytes_per_s),
         ("write_bps_max", "wbps", &mut limits.write_bytes_per_s),
+        ("total_bps_max", "tbps", &mut limits.total_bytes_per_s),
     ] {
         let key = given(reader, key, short);
         let most = Size(0)..=Size(u64::MAX - 1);
-        *place = limit(reader, key, |reader| reader.size(key, most, Size(0)).0);
+        *place = Some(reader.size(key, most, Size(0)).0).filter(|limit| *limit > 0);
     }
     for (key, short, place) in [
         ("read_iops_max", "riops", &mut limits.read_ios_per_s),
         ("write_iops_max", "wiops", &mut limits.write_ios_per_s),
+        ("total_iops_max", "tiops", &mut limits.total_ios_per_s),
     ] {
         let key = given(reader, key, short);
         let most = 0..=u64::from(u32::MAX) - 1;
-        *place = limit(reader, key, |reader| reader.number(key, most, 0).value);
+        *place = Some(reader.number(key, most, 0).value).filter(|limit| *limit > 0);
     }
+    limits.burst_ms = reader.optional_number("burst_ms", BURSTS_MS, 100, "leave it out for 100 ms");
     let key = given(reader, "latency_target_us", "target");
     limits.latency_target_us = reader.number(key, 0..=u64::from(u32::MAX), 0).value;
     if let Some(mut lines) = reader.table("io", "io") {
@@ -206,18 +210,6 @@ fn given(reader: &mut Reader<'_>, key: &'static str, short: &'static str) -> &'s
         reader.ignore(key);
     }
     short
-}
-
-/// A limit from its own key; 0 is none.
-fn limit(reader: &mut Reader<'_>, key: &'static str, read: impl FnOnce(&mut Reader<'_>) -> u64) -> Option<u64> {
-    match read(reader) {
-        0 => None,
-        1 => {
-            reader.report(&reader.place_of(key), format!("{key} = 1 is too little"), "0 is no limit; else at least 2");
-            None
-        }
-        limit => Some(limit),
-    }
 }
 
 pub(super) fn listener(mut reader: Reader<'_>) -> Option<Listener> {

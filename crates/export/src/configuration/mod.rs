@@ -410,7 +410,7 @@ pub fn write_limits(file: &str, line: &str, limits: &mut Limits) -> Result<(), D
     // The parsers of these lines expect a device first.
     let line = format!("0:0 {line}");
     match file {
-        "io.max" => limit_lines::write_io_max(&line, limits).map(|_| ()),
+        "io.max" => limit_lines::write_ceilings(&line, limits).map(|_| ()),
         "io.low" => limit_lines::write_io_low(&line, limits).map(|_| ()),
         "io.latency" => write_io_latency(&line, limits).map(|_| ()),
         _ => {
@@ -424,7 +424,7 @@ pub fn write_limits(file: &str, line: &str, limits: &mut Limits) -> Result<(), D
 pub fn read_limits(limits: &Limits) -> [(&'static str, Option<String>); 3] {
     let here = DeviceNumber { major: 0, minor: 0 };
     let lines = [
-        ("io.max", limit_lines::read_io_max(here, limits)),
+        ("io.max", limit_lines::read_ceilings(here, limits)),
         ("io.low", limit_lines::read_io_low(here, limits)),
         ("io.latency", read_io_latency(here, limits)),
     ];

@@ -50,7 +50,8 @@ pub struct ServeArguments {
     #[arg(long, value_name = "NAME=PATH[,OPTION...]")]
     export: Vec<String>,
     /// Weight and limits of a group, with options as [[group]] of the file: weight=N, leaf_weight=N, priority=N,
-    /// read_bps_max=SIZE, write_bps_max=SIZE, read_iops_max=N, write_iops_max=N, latency_target_us=N (repeatable)
+    /// read_bps_max=SIZE, write_bps_max=SIZE, total_bps_max=SIZE, read_iops_max=N, write_iops_max=N, total_iops_max=N,
+    /// burst_ms=N, latency_target_us=N (repeatable)
     #[arg(long, value_name = "PATH[,OPTION...]")]
     group: Vec<String>,
     /// Other settings of the device, as [[device]] of the file: threads=N, cpu=N, max_request=SIZE, cache=page,

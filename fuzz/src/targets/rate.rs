@@ -1,0 +1,13 @@
+//! Fuzzes rate with arbitrary host calls.
+
+use super::limiter::{LONGEST_BYTES, TOKENS, corpus, drive};
+use crate::target::Target;
+
+pub const TARGET: Target = Target {
+    name: "rate",
+    promise: "no call breaks an invariant, loses a bio or releases one twice",
+    run: drive::<elevator::rate::Rate>,
+    corpus,
+    tokens: TOKENS,
+    longest_bytes: LONGEST_BYTES,
+};
