@@ -277,7 +277,8 @@ impl Limits {
     pub fn limiters(&self, rates_by: &'static str) -> impl Iterator<Item = &'static str> + use<> {
         let maxima = Limits { latency_target_us: 0, low: LowLimits::NONE, ..*self };
         let has_maxima = maxima != Limits::NONE;
-        let has_low = !self.low.is_none() && !(has_maxima && rates_by == GROUP_LIMITER);
+        let throttle_is_there = has_maxima && rates_by == GROUP_LIMITER;
+        let has_low = !throttle_is_there && !self.low.is_none();
         let has_target = self.latency_target_us > 0;
         let all = [(has_maxima, rates_by), (has_low, GROUP_LIMITER), (has_target, LATENCY_LIMITER)];
         all.into_iter().filter_map(|(is_needed, name)| is_needed.then_some(name))
