@@ -367,7 +367,7 @@ mod tests {
         for (line, what) in [
             ("8:0 tbps=0", "tbps=0 would stop the group"),
             ("8:0 burst_ms=0", "outside 1 to 3600000"),
-            ("8:0 tipos=5", "did you mean tiops?"),
+            ("8:0 tiopss=5", "did you mean tiops?"),
         ] {
             let error = write_ceilings(line, &mut again).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
