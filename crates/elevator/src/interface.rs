@@ -346,7 +346,7 @@ pub trait Elevator {
         Wake::No
     }
 
-    /// The host takes a queued request back, because nobody waits for it any more: it leaves the
+    /// The host takes a queued request back, because no client waits for it any more: it leaves the
     /// policy's queues without service. Its `released` follows at once. A separate method so that a
     /// policy whose `released` need not know where a request is pays nothing on that path; a policy
     /// whose `released` removes a request that is still queued does not implement it.

@@ -78,7 +78,7 @@ pub trait Limiter {
     /// The next bio that may go on, in order; it is no longer held.
     fn next_released(&mut self, now: Nanos) -> Option<BioId>;
 
-    /// A held bio is taken back, because nobody waits for it any more: it is no longer held and is
+    /// A held bio is taken back, because no client waits for it any more: it is no longer held and is
     /// never released. It costs its group nothing at the level at which it waited. The host may take
     /// back several before it calls [`Limiter::next_released`] again.
     fn withdrawn(&mut self, id: BioId, now: Nanos);

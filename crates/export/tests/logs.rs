@@ -208,7 +208,8 @@ fn errors_of_a_backing_have_a_place_and_of_many_the_log_has_some() {
     assert_eq!((&left_out["level"], &left_out["target"]), (&json!("error"), &json!("backing")));
     let start = Instant::now();
     loop {
-        let written = events_with("bad-sectors").iter().filter(|event| event["event"] == "backing_error").count() as u64;
+        let written =
+            events_with("bad-sectors").iter().filter(|event| event["event"] == "backing_error").count() as u64;
         let left_out = events_with("left_out").into_iter().filter(|event| event["kind"] == "backing_error");
         let left_out: u64 = left_out.map(|event| event["count"].as_u64().unwrap()).sum();
         if written + left_out == 300 {

@@ -30,7 +30,7 @@ const DEPTH: usize = 8;
 /// Blocks of one write at most.
 const LONGEST_BLOCKS: u64 = 3;
 /// A server that does not answer for so long hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 const FLUSH: u16 = 3;
@@ -48,7 +48,7 @@ type Answer = (u64, u16, std::ops::Range<u64>, Vec<u64>);
 impl Nbd {
     fn connect(path: &Path) -> io::Result<Self> {
         let mut stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIME_LIMIT))?;
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting)?;
         // Fixed newstyle without padding, then NBD_OPT_EXPORT_NAME.

@@ -8,7 +8,7 @@
 //! ```
 //! A request is taken back if all its bios are; hosts that withdraw do not let bios of several
 //! submitters share a request ([`crate::Era::merges_contexts`]). It costs a walk over the tables, and
-//! nothing as long as nobody withdraws.
+//! nothing as long as no host withdraws.
 
 use crate::bios::{Chain, Members};
 use crate::era::{Allocation, Flushes};

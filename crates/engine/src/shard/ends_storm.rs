@@ -220,7 +220,7 @@ impl Storm {
                     apply(client, verdict);
                 }
             }
-            Action::Status { .. } => panic!("nobody asks for it"),
+            Action::Status { .. } => panic!("no client asks for it"),
             Action::Finished { connection } => {
                 assert!(!self.clients.contains_key(&connection), "seed {}", self.seed);
                 let has_io = self.ios.iter().any(|io| self.turn.connection_of(io.id) == connection);

@@ -27,7 +27,7 @@ pub enum End {
     Wrote,
     /// The read was answered with this value.
     Read(u64),
-    /// Nobody got an answer, or a failure: it may have taken effect, and does not later.
+    /// No client got an answer, or it was a failure: it may have taken effect, and does not later.
     Unanswered,
 }
 
@@ -46,7 +46,7 @@ pub struct Register(Vec<Event>);
 enum Pending {
     Write(u64),
     Read(u64),
-    /// A read whose value nobody learned.
+    /// A read whose value no client learned.
     Ignored,
 }
 

@@ -81,7 +81,7 @@ pub(crate) struct Core {
     pub(super) routes: Vec<Route>,
     /// The descriptions of the clients that the status shows, by connection.
     pub(super) labels: Vec<Option<String>>,
-    /// Connections whose end somebody waits for; the sender is dropped then.
+    /// Connections whose end an operator waits for; the sender is dropped then.
     pub(super) awaited_ends: Vec<(u32, mpsc::Sender<Infallible>)>,
     pub(super) workers: Vec<Peer>,
     /// Workers whose threads have not ended.

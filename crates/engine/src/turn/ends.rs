@@ -183,7 +183,7 @@ impl Turn {
         }
     }
 
-    /// Whether nobody waits for an I/O any more.
+    /// Whether no client waits for an I/O any more.
     #[inline]
     pub(super) fn is_abandoned(&self, io: RequestId) -> bool {
         self.connections[self.connection_of(io)].is_closed

@@ -214,7 +214,7 @@ impl Ring {
         !self.is_broken && self.stopping.is_none()
     }
 
-    /// Whether it is stopping, and nothing of it is in flight. If the front end has gone, nobody hears of
+    /// Whether it is stopping, and nothing of it is in flight. If the front end has gone, no guest hears of
     /// what is in flight.
     pub fn is_stopped(&self) -> bool {
         self.stopping.is_some() && (self.in_flight == 0 || self.is_lost()) && !self.is_polled
