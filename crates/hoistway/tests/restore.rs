@@ -77,7 +77,7 @@ fn what_lies_where_the_own_journals_would_be_is_named_and_not_obeyed() {
     let session = format!("/run/user/{CALLER}");
     let own = format!("chown -R {CALLER} {session}; chmod -R go-rwx {session}");
     for (prepare, reason) in [
-        // Whoever makes the directory in /tmp first has it.
+        // The user who makes the directory in /tmp first has it.
         (format!("trap_in /tmp/hoistway-{CALLER}; chown -R {OTHER} /tmp/hoistway-{CALLER}"), "belongs to user 47111"),
         (format!("trap_in /run/x; chown -R {CALLER} /run/x; ln -s /run/x /tmp/hoistway-{CALLER}"), "not a directory"),
         (format!("trap_in {session}/hoistway; {own}; chmod 777 {session}/hoistway/$BOOT"), "mode 0777"),

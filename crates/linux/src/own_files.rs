@@ -1,8 +1,8 @@
 //! Files that this program writes for its own later runs, and obeys when it reads them again.
 //!
-//! Whoever may write such a file decides what a later run does, with the rights of that run. So a file is read only if
-//! nobody but the caller or root can have written it: neither the file nor its directory belongs to or is writable by
-//! anybody else, and neither is a link.
+//! A user who may write such a file decides what a later run does, with the rights of that run. So a file is read only
+//! if no user but the caller or root can have written it: neither the file nor its directory belongs to or is writable
+//! by another one, and neither is a link.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};

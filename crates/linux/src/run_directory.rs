@@ -34,7 +34,7 @@ fn of(own: u32, session: Option<PathBuf>, is_private: impl Fn(&Path, u32) -> boo
     found.dedup();
     // A service's: its unit or tmpfiles made it, and `/tmp` is its own and ends with it.
     found.extend(Some(PathBuf::from("/run/hoistway")).filter(|path| is_private(path, 0o022)));
-    // Whoever makes this directory first has it, so it is checked whenever it is used, as all are.
+    // The user who makes this directory first has it, so it is checked whenever it is used, as all are.
     found.push(format!("/tmp/hoistway-{own}").into());
     found
 }

@@ -13,8 +13,12 @@ const LENGTH_AT: usize = 56;
 /// state is not that of FIPS 180-4. Only 64 bits of it are stored.
 pub(super) fn sha256(data: &[u8]) -> [u8; BLOCK_BYTES] {
     let mut state = BEGIN;
-    let mut add =
-        |block: &[u8]| sha2::compress256(&mut state, &[*sha2::digest::generic_array::GenericArray::from_slice(block)]);
+    let mut add = |block: &[u8]| {
+        // Every block has this length: those below are cut so.
+        if let Ok(block) = <[u8; BLOCK_BYTES]>::try_from(block) {
+            sha2::block_api::compress256(&mut state, &[block]);
+        }
+    };
     let blocks = data.chunks_exact(BLOCK_BYTES);
     let rest = blocks.remainder();
     blocks.for_each(&mut add);
