@@ -487,6 +487,41 @@ fn open_fitting(path: &Path, root: Option<&Path>, opening: Opening, is_claimed: 
     Ok(opened)
 }
 
+/// The part of a file that is a volume.
+struct Range {
+    base_bytes: u64,
+    size_bytes: u64,
+    /// Alignment that its I/O needs; 1 = none.
+    alignment_bytes: u32,
+}
+
+/// The range of a slice, or of the whole file; an error if it does not begin and end at the alignment.
+fn range_of(opened: &Opened, slice: Option<(u64, u64)>, place: &str) -> Result<Range, EngineError> {
+    let whole_bytes = opened.facts.size_bytes;
+    let (base_bytes, size_bytes) = match slice {
+        None => (0, whole_bytes),
+        Some((at, length)) if at.checked_add(length).is_some_and(|end| end <= whole_bytes) => (at, length),
+        Some((at, length)) => {
+            let message = format!("slice @{at}+{length} is not inside the {whole_bytes} bytes of {place}");
+            return Err(EngineError::usage(message, "choose a slice inside the device"));
+        }
+    };
+    let alignment_bytes = match (opened.is_direct, opened.facts.direct_alignment_bytes) {
+        (true, Some(alignment)) => alignment,
+        _ => 1,
+    };
+    if !base_bytes.is_multiple_of(u64::from(alignment_bytes)) {
+        let message = format!("slice of {place} begins at {base_bytes}, not at a multiple of {alignment_bytes}");
+        return Err(EngineError::usage(message, "begin the slice at a whole MiB"));
+    }
+    if !size_bytes.is_multiple_of(u64::from(alignment_bytes)) {
+        // A whole file of such a size is opened without direct I/O.
+        let message = format!("slice of {place} has {size_bytes} bytes, which is no multiple of {alignment_bytes}");
+        return Err(EngineError::usage(message, "give the slice a whole number of MiB"));
+    }
+    Ok(Range { base_bytes, size_bytes, alignment_bytes })
+}
+
 /// Why a volume uses the page cache although direct I/O was asked for. A file in memory has nothing to
 /// bypass.
 fn cache_note(settings: &VolumeSettings, opened: &Opened) -> Option<String> {

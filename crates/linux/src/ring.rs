@@ -66,7 +66,7 @@ pub enum Emptying {
     PunchHole,
     /// FALLOC_FL_ZERO_RANGE: reads as zero afterwards, the space stays allocated.
     ZeroRange,
-    /// The discard of a block device, as by BLKDISCARD: nobody knows what it reads as afterwards. From
+    /// The discard of a block device, as by BLKDISCARD: what it reads as afterwards is not defined. From
     /// Linux 6.12 on; before, the result is `EOPNOTSUPP` or `EINVAL`.
     Discard,
 }

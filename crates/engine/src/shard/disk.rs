@@ -169,11 +169,11 @@ impl Worker {
         if !own.has_local_size {
             return true;
         }
-        if own.size_turn != turn {
+        if own.checked_turn != turn {
             let file = own.file.and_then(|file| self.ring.file(file));
             // A size that cannot be read refuses nothing.
             own.size_bytes = file.and_then(file_size).unwrap_or(u64::MAX);
-            own.size_turn = turn;
+            own.checked_turn = turn;
         }
         if end_bytes > own.size_bytes {
             self.inline_cut.push((volume, own.size_bytes.saturating_sub(own.base_bytes)));

@@ -101,9 +101,9 @@ pub(super) struct OwnFile {
     pub is_blocking: bool,
     /// Whether the file's size is checked before each write.
     pub has_local_size: bool,
-    /// The size when it was last asked for, and the turn of the loop in which that was.
+    /// The file's size when it was last asked for, and the turn of the loop in which that was.
     pub size_bytes: u64,
-    pub size_turn: u64,
+    pub checked_turn: u64,
 }
 
 impl Core {
@@ -293,7 +293,7 @@ impl Worker {
                 is_blocking,
                 has_local_size: volume.has_local_size,
                 size_bytes: 0,
-                size_turn: 0,
+                checked_turn: 0,
             });
         }
     }
