@@ -350,7 +350,7 @@ impl OpenVolume {
         place: String,
     ) -> Result<Self, EngineError> {
         let Facts { kind, size_bytes: whole_bytes, .. } = opened.facts;
-        let (base_bytes, size_bytes, alignment_bytes) = range_of(&opened, slice, &place)?;
+        let Range { base_bytes, size_bytes, alignment_bytes } = range_of(&opened, slice, &place)?;
         let EmptyingAbilities { can_punch, can_zero, can_discard } = match settings.is_read_only {
             true => EmptyingAbilities::default(),
             false => emptying_abilities(opened.file.as_fd(), whole_bytes),
@@ -444,33 +444,6 @@ impl OpenVolume {
     pub fn default_depth(&self) -> u32 {
         if self.facts.is_rotational { 32 } else { 128 }
     }
-}
-
-/// The range of a volume in its file: first byte, length, and the alignment of its I/O.
-fn range_of(opened: &Opened, slice: Option<(u64, u64)>, place: &str) -> Result<(u64, u64, u32), EngineError> {
-    let whole_bytes = opened.facts.size_bytes;
-    let (base_bytes, size_bytes) = match slice {
-        None => (0, whole_bytes),
-        Some((at, length)) if at.checked_add(length).is_some_and(|end| end <= whole_bytes) => (at, length),
-        Some((at, length)) => {
-            let message = format!("slice @{at}+{length} is not inside the {whole_bytes} bytes of {place}");
-            return Err(EngineError::usage(message, "choose a slice inside the device"));
-        }
-    };
-    let alignment_bytes = match (opened.is_direct, opened.facts.direct_alignment_bytes) {
-        (true, Some(alignment)) => alignment,
-        _ => 1,
-    };
-    if !base_bytes.is_multiple_of(u64::from(alignment_bytes)) {
-        let message = format!("slice of {place} begins at {base_bytes}, not at a multiple of {alignment_bytes}");
-        return Err(EngineError::usage(message, "begin the slice at a whole MiB"));
-    }
-    if !size_bytes.is_multiple_of(u64::from(alignment_bytes)) {
-        // A whole file of such a size is opened without direct I/O.
-        let message = format!("slice of {place} has {size_bytes} bytes, which is no multiple of {alignment_bytes}");
-        return Err(EngineError::usage(message, "give the slice a whole number of MiB"));
-    }
-    Ok((base_bytes, size_bytes, alignment_bytes))
 }
 
 /// Opens with direct I/O unless the size leaves a partial block at the end, which only the page
