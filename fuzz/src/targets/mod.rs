@@ -5,6 +5,7 @@ mod canary;
 mod control_request;
 mod device_model;
 mod fio_job_file;
+mod http_request;
 mod io_cost;
 mod io_cost_lines;
 mod io_latency;
@@ -44,6 +45,7 @@ const OTHERS: &[Target] = &[
     nbd_handshake::TARGET,
     nbd_transmission::TARGET,
     virtio_chain::TARGET,
+    http_request::TARGET,
     control_request::TARGET,
     journal::TARGET,
     serve_configuration::TARGET,
