@@ -617,7 +617,7 @@ fn requests_pass_at_the_rate_of_each_limit() {
         let group = bench.turn.add_group("a", 0, 100, 1).expect("a group");
         let below = bench.turn.add_group("a/b", group, 100, 1).expect("a group");
         let bounds = ConnectionBounds::default();
-        bench.connection = bench.turn.open(0, below, bounds, Priority::NONE, None).expect("a connection");
+        bench.connection = bench.turn.open(0, below, bounds, Priority::NONE).expect("a connection");
         let limited = if stream.chance(1, 2) { group } else { below };
         assert_eq!(bench.turn.set_limits(limited, &limits, 1), Ok(true));
         let begin = bench.now;
