@@ -57,9 +57,9 @@ pub use host::EngineHost;
 pub use positioning::Rotational;
 pub use saturation::{GroupShare, Saturation, ShareMiss};
 pub use shard::{
-    ANSWER_TIMEOUT, Answer, ClientContext, ConnectionEnd, ConnectionStatus, Data, DrainReport, EndReason, Fill,
-    GroupStatus, LocalClient, LocalClientId, LocalRequest, OnEnd, Payload, ShardStatus, TunableStatus, UblkDevice,
-    Unanswered, VolumeStatus,
+    ANSWER_TIMEOUT, Answer, ClientContext, ConnectionEnd, ConnectionStatus, DESCRIPTORS_OF_A_THREAD, Data, DrainReport,
+    EndReason, Fill, GroupStatus, LocalClient, LocalClientId, LocalRequest, OnEnd, Payload, ShardStatus, TunableStatus,
+    UblkDevice, Unanswered, VolumeStatus, most_threads,
 };
 pub use turn::ConnectionBounds;
 pub use volume::{

@@ -34,7 +34,7 @@ fn stranger(number: u32) -> Ipv4Addr {
 }
 
 #[test]
-fn half_open_handshakes_from_thousands_of_addresses_shut_nobody_out() {
+fn half_open_handshakes_from_thousands_of_addresses_do_not_shut_a_good_client_out() {
     let fixture = Fixture::open();
     let (address, over, count) = (fixture.address(), AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {

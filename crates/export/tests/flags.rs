@@ -135,7 +135,7 @@ fn an_export_s_weight_is_its_group_s_unless_the_group_says_otherwise() {
 #[test]
 fn a_value_is_refused_as_in_the_file_with_the_flag_s_name() {
     let group = |text: &str| refused(&Flags { group: texts(&[text]), ..minimal() });
-    assert!(group("a,read_bps_max=1").contains("--group: read_bps_max = 1 is too little"));
+    assert!(group("a,burst_ms=0").contains("burst_ms = 0 is outside 1 to 3600000"));
     assert!(group("a,weight=0").contains("weight = 0 is outside 1 to 10000"));
     assert!(group("a,weight=x").contains("weight=x is not a whole number"));
     assert!(group("a,wieght=1").contains("unknown option wieght; did you mean weight?"));

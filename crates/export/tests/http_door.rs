@@ -13,7 +13,7 @@ use server::Running;
 const DEVICE: &str = "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n";
 const GOOD: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
 /// What a good scrape may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 fn path(server: &Running) -> PathBuf {
     server.directory().join("metrics.sock")
@@ -21,8 +21,8 @@ fn path(server: &Running) -> PathBuf {
 
 fn connect(server: &Running) -> UnixStream {
     let stream = UnixStream::connect(path(server)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
+    stream.set_write_timeout(Some(TIME_LIMIT)).unwrap();
     stream
 }
 
@@ -109,14 +109,14 @@ fn an_endless_head_is_refused_at_its_ceiling() {
     let mut most = before;
     while stream.write_all(&[b'a'; 1 << 20]).is_ok() {
         most = most.max(resident_bytes());
-        assert!(start.elapsed() < PATIENCE, "the header goes on");
+        assert!(start.elapsed() < TIME_LIMIT, "the header goes on");
     }
     assert!(most < before + (64 << 20), "{before} and {most} bytes");
     assert_scrapes(&server);
 }
 
 #[test]
-fn slow_peers_end_and_nobody_waits_for_them() {
+fn slow_peers_end_and_others_do_not_wait_for_them() {
     let server = Running::with(DEVICE);
     let start = Instant::now();
     let mut silent = connect(&server);
@@ -135,11 +135,11 @@ fn slow_peers_end_and_nobody_waits_for_them() {
     for _ in 0..20 {
         assert_scrapes(&server);
     }
-    assert!(start.elapsed() < PATIENCE);
+    assert!(start.elapsed() < TIME_LIMIT);
     assert_eq!(rest(&mut silent), "");
     assert!(rest(&mut in_head).starts_with("HTTP/1.1 408"));
     assert!(rest(&mut in_body).starts_with("HTTP/1.1 405"));
-    assert!(trickle.join().unwrap() < PATIENCE);
+    assert!(trickle.join().unwrap() < TIME_LIMIT);
 }
 
 #[test]
@@ -181,6 +181,6 @@ fn one_that_does_not_read_delays_no_other() {
     for _ in 0..10 {
         assert_scrapes(&server);
     }
-    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    assert!(start.elapsed() < TIME_LIMIT, "{:?}", start.elapsed());
     drop(unread);
 }

@@ -58,7 +58,7 @@ impl Lane {
 
     pub const FIRST: Lane = Lane(0);
 
-    /// The lane so many steps behind this one.
+    /// The lane this number of steps behind this one.
     #[inline]
     pub const fn after(self, steps: u8) -> Lane {
         Lane(self.0.wrapping_add(steps) % LANES)

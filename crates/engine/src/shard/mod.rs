@@ -47,6 +47,7 @@ pub(crate) use shared::{Core, Locked, Shared};
 pub use status::{ConnectionStatus, GroupStatus, ShardStatus, TunableStatus, Unanswered, VolumeStatus};
 pub(crate) use stream::Attachment;
 pub(crate) use threads::Threads;
+pub use threads::{DESCRIPTORS_OF_A_THREAD, most_threads};
 pub use ublk::UblkDevice;
 pub(crate) use volumes::MAX_VOLUMES;
 

@@ -16,6 +16,21 @@ use crate::turn::{Turn, TurnSettings};
 /// small request, so more than four threads would mostly wait for the lock.
 const DEFAULT_THREADS: usize = 4;
 
+/// Descriptors that a thread of a device takes: its ring, and the event that wakes it with a copy.
+pub const DESCRIPTORS_OF_A_THREAD: u64 = 3;
+
+/// The number of threads that a device may have. `wanted` is the user's number; 0 = as many as there are
+/// processors for it (`cpus`; 0 = all of the machine), up to four.
+pub fn most_threads(wanted: usize, cpus: usize, has_model: bool) -> usize {
+    let processors = if cpus == 0 { linux::thread::processors() } else { cpus };
+    match wanted {
+        // The model's clock is advanced by one thread.
+        _ if has_model => 1,
+        0 => processors.min(DEFAULT_THREADS),
+        wanted => wanted,
+    }
+}
+
 /// How often to look whether a thread has ended.
 const JOIN_POLL: Duration = Duration::from_millis(1);
 
@@ -45,13 +60,7 @@ impl Threads {
         most: usize,
         files: u32,
     ) -> Result<Self, EngineError> {
-        let processors = if settings.cpus.is_empty() { linux::thread::processors() } else { settings.cpus.len() };
-        let most = match most {
-            // The model's clock is advanced by one thread.
-            _ if gate.is_some() => 1,
-            0 => processors.min(DEFAULT_THREADS),
-            most => most,
-        };
+        let most = most_threads(most, settings.cpus.len(), gate.is_some());
         let arena = turn_settings
             .arena()
             .map_err(|error| EngineError::system(format!("memory for the arena: {error}"), "free some memory"))?;

@@ -69,6 +69,7 @@ impl Turn {
         let Some(part) = self.connections[connection].filling.take() else { return };
         let request = self.parts[part].request;
         self.requests[request].parts_working -= 1;
+        self.requests[request].failure.get_or_insert(Failure::Io);
         self.release_part(part);
         self.finish_if_done(request, now, actions);
     }
@@ -95,8 +96,8 @@ impl Turn {
         if let Pending::Parts(request) = pending {
             let of = &mut self.requests[request];
             of.end_bytes = of.next_bytes;
-            // Not all of it has arrived, so it must not count as done.
-            of.failure.get_or_insert(Failure::Shutdown);
+            // Not all of it has arrived: a request that failed.
+            of.failure.get_or_insert(Failure::Io);
             self.finish_if_done(request, now, actions);
         }
         self.drop_waiting(connection, now, actions);

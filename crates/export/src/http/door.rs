@@ -75,7 +75,7 @@ impl Write for Taken {
 
 enum State {
     Reading(Vec<u8>),
-    /// A response, of which so many bytes were sent.
+    /// A response, and how many bytes of it were sent.
     Writing(Vec<u8>, usize),
     /// The peer was told that nothing more comes. What it still sends is read and dropped: unread, it would
     /// destroy the response on its way.
@@ -270,7 +270,7 @@ impl Door {
         }
         for _ in 0..CONNECTIONS_MAX {
             match accept(self.listener.as_fd()) {
-                Accepted::Nobody => break,
+                Accepted::None => break,
                 Accepted::Client(socket) => {
                     let holder = Peer::of(&socket, &self.address, false).holder();
                     let mut connection = Connection::new(socket, holder);

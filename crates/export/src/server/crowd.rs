@@ -1,7 +1,7 @@
 //! Which connections give way when more come than there are places: those of peers that nothing is known of yet.
 //!
 //! Promise  of N places, a peer loses one only if it holds more than any other, or if at least N peers hold one each.
-//!          A peer that takes each step within [`PATIENCE`] keeps its place while at most N / [`PATIENCE`] others come in
+//!          A peer that takes each step within [`TIME_LIMIT`] keeps its place while at most N / [`TIME_LIMIT`] others come in
 //!          a second, from however many addresses: 10,000 a second for 1,024 places.
 //!          Where more come, each newcomer finds a place in the proportion of that rate to theirs: nobody is
 //!          shut out for good.
@@ -17,7 +17,7 @@ use super::peer::Holder;
 
 /// What a step of a good peer takes: a round trip, and the server's own work before its turn. Nobody who has a place is
 /// ended before.
-pub const PATIENCE: Duration = Duration::from_millis(100);
+pub const TIME_LIMIT: Duration = Duration::from_millis(100);
 
 /// The indices to end, so that at most `most` are left. `waiting` has who holds each connection, and when it came or made
 /// its last step.
@@ -52,7 +52,7 @@ pub fn surplus(waiting: &[(Holder, Instant)], most: usize, now: Instant) -> Vec<
         let candidates = || places.iter().enumerate().filter(|(_, place)| held(place) == most_held);
         let oldest = candidates().min_by_key(|(_, place)| place.step_at);
         let victim = match oldest {
-            Some((_, place)) if now.saturating_duration_since(place.step_at) < PATIENCE => {
+            Some((_, place)) if now.saturating_duration_since(place.step_at) < TIME_LIMIT => {
                 candidates().max_by_key(|(_, place)| place.step_at)
             }
             oldest => oldest,
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(first(&[one(1, 1, 9), one(1, 1, 8), one(2, 2, 5), one(2, 3, 7), one(2, 4, 1)]), [3]);
         assert_eq!(first(&[one(1, 1, 3), one(2, 2, 5)]), [1]);
         // Nobody has had its time: the newest finds no place.
-        assert_eq!(first(&[one(1, 1, 0), (user(2, 2), now - PATIENCE / 2)]), [0]);
+        assert_eq!(first(&[one(1, 1, 0), (user(2, 2), now - TIME_LIMIT / 2)]), [0]);
         assert_eq!(surplus(&[one(1, 1, 3)], 1, now), Vec::<usize>::new());
         assert_eq!(surplus(&[one(1, 1, 3), one(1, 2, 4), one(2, 1, 9)], 0, now).len(), 3);
     }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_from_fewer_addresses_than_places_shut_nobody_out_at_any_rate() {
+    fn strangers_from_fewer_addresses_than_places_do_not_shut_a_good_client_out_at_any_rate() {
         for addresses in [1, 16, 200] {
             let step = Duration::from_millis(300);
             let attack = Attack { places: 256, per_second: 5_000, addresses, steps: 6, step };

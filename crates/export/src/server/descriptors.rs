@@ -2,14 +2,16 @@
 //! that clients leave some to operators, scrapes and the server itself.
 //!
 //! The system gives out the lowest number that is free. So a new descriptor with the number N says that about N are in
-//! use, whoever has them: NBD, block devices of this machine, virtual machines, the engine. A client whose descriptor
+//! use by NBD, block devices of this machine, virtual machines, the engine. A client whose descriptor
 //! has one of the highest numbers is not admitted.
 
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::configuration::Configuration;
+use engine::Backing;
+
+use crate::configuration::{Configuration, Device, Export};
 
 /// Descriptors that no client gets: 64 connections to the metrics, 17 operators, the files of a reload and of a status.
 const RESERVE: u64 = 96;
@@ -72,7 +74,20 @@ pub fn check(configuration: &Configuration) -> Room {
         let listeners = configuration.listeners.iter().filter(|listener| listener.tls.is_some() == has_tls);
         listeners.map(|listener| listener.max_connections).sum::<u64>()
     };
-    room(limit, used + front_ends * OF_FRONT_END, wanted(false), wanted(true))
+    let later = front_ends * OF_FRONT_END + threads_to_come(configuration) * engine::DESCRIPTORS_OF_A_THREAD;
+    room(limit, used + later, wanted(false), wanted(true))
+}
+
+/// Threads that devices will start as clients come: each has one so far.
+fn threads_to_come(configuration: &Configuration) -> u64 {
+    let has_model =
+        |export: &Export| Backing::parse(&export.backing.value).is_ok_and(|backing| backing.model.is_some());
+    let of_device = |device: &Device| {
+        let wanted = usize::try_from(device.threads).unwrap_or(usize::MAX);
+        let most = engine::most_threads(wanted, device.cpu.len(), device.exports.iter().any(has_model));
+        most.saturating_sub(1) as u64
+    };
+    configuration.devices.iter().map(of_device).sum()
 }
 
 fn room(limit: u64, used: u64, plain: u64, with_tls: u64) -> Room {

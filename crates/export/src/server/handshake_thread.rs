@@ -561,7 +561,7 @@ impl HandshakeThread {
             let Some(listening) = &self.listening else { return };
             match accept(listening.descriptor.as_fd()) {
                 Accepted::Client(socket) => self.begin_handshake(socket, active, now),
-                Accepted::Nobody => return,
+                Accepted::None => return,
                 Accepted::Failed(error) => {
                     self.warn_of_descriptors(&error, now);
                     if matches!(error, rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) {

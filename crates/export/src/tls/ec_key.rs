@@ -173,33 +173,25 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::print_stderr, reason = "a skip is told")]
     fn keys_of_certtool_and_openssl_are_read() {
-        let certtool = |curve: &str, form: &[&str]| {
-            let mut command = Command::new("certtool");
-            command.args(["--generate-privkey", "--key-type", "ecdsa", "--curve", curve]).args(form);
-            command
-        };
-        let openssl = |curve: &str, _: &[&str]| {
-            let mut command = Command::new("openssl");
-            command.args(["ecparam", "-genkey", "-noout", "-name", curve]);
-            command
-        };
-        let makers: [(&dyn Fn(&str, &[&str]) -> Command, [&str; 2]); 2] =
-            [(&certtool, ["secp256r1", "secp384r1"]), (&openssl, ["prime256v1", "secp384r1"])];
-        for (maker, curves) in makers {
-            for (curve, form) in [(0, &[][..]), (1, &[]), (0, &["--pkcs8", "--password="])] {
-                for _ in 0..12 {
-                    let mut command = maker(curves[curve], form);
-                    let Ok(output) = command.output() else {
-                        eprintln!("skipped: keys_of_certtool_and_openssl_are_read: {command:?} cannot be run");
-                        break;
-                    };
-                    let pem = String::from_utf8_lossy(&output.stdout);
-                    let pem = &pem[pem.find("-----BEGIN").expect("a key")..];
-                    let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).expect("a key in PEM");
-                    any_supported_type(&with_whole_scalar(key)).unwrap_or_else(|error| panic!("{error}: {pem}"));
-                }
-            }
+        let commands = [
+            "certtool --generate-privkey --key-type ecdsa --curve secp256r1",
+            "certtool --generate-privkey --key-type ecdsa --curve secp384r1",
+            "certtool --generate-privkey --key-type ecdsa --curve secp256r1 --pkcs8 --password=",
+            "openssl ecparam -genkey -noout -name prime256v1",
+            "openssl ecparam -genkey -noout -name secp384r1",
+        ];
+        for (line, _) in commands.iter().flat_map(|line| (0..12).map(move |count| (line, count))) {
+            let mut words = line.split(' ');
+            let Ok(output) = Command::new(words.next().unwrap_or_default()).args(words).output() else {
+                eprintln!("skipped: keys_of_certtool_and_openssl_are_read: {line} cannot be run");
+                continue;
+            };
+            let pem = String::from_utf8_lossy(&output.stdout);
+            let pem = &pem[pem.find("-----BEGIN").expect("a key")..];
+            let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).expect("a key in PEM");
+            any_supported_type(&with_whole_scalar(key)).unwrap_or_else(|error| panic!("{error}: {pem}"));
         }
     }
 }

@@ -34,7 +34,7 @@ impl Shared {
     /// Maps `bytes` of a file.
     ///
     /// # Errors
-    /// The file is not in memory, where an access could wait for somebody; or it is too short; or the
+    /// The file is not in memory, where an access could wait for a file server; or it is too short; or the
     /// system's refusal to map it.
     pub fn map(file: File, offset_bytes: u64, bytes: u64) -> Result<Self, String> {
         let page_bytes = page_bytes(&file).ok_or(

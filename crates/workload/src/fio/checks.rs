@@ -14,6 +14,8 @@ const U32: u64 = u32::MAX as u64;
 /// Length of a header without its checksum. As in fio, it is the minimum of `verify_offset` and
 /// half the minimum of `verify_interval`.
 const HEADER_BYTES: u64 = 40;
+/// The least that `verify_interval` may be set to.
+pub(super) const LEAST_VERIFY_INTERVAL_BYTES: u64 = 2 * HEADER_BYTES;
 
 /// Rows, as in [`super::table::ROWS`].
 pub const ROWS: &[Row] = &[
@@ -36,7 +38,7 @@ pub const ROWS: &[Row] = &[
         "verify_interval",
         &[],
         Honoured,
-        Integer(2 * HEADER_BYTES, 1 << 30, |d, v| d.verify.interval_bytes = small(v)),
+        Integer(LEAST_VERIFY_INTERVAL_BYTES, 1 << 30, |d, v| d.verify.interval_bytes = small(v)),
         "Distance between headers in bytes.",
     ),
     row(

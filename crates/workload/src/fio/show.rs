@@ -7,6 +7,7 @@ use std::fmt::{Display, Write};
 
 use block::time::MILLISECOND;
 
+use super::checks::LEAST_VERIFY_INTERVAL_BYTES;
 use super::microseconds;
 use crate::goal::{Figure, Search};
 use crate::job::{
@@ -269,7 +270,10 @@ impl Section {
         }
         let Some(verify) = &job.verify else { return };
         self.line("verify", verify.kind.name());
-        self.number("verify_interval", u64::from(verify.interval_bytes), 0);
+        // One that follows from the block sizes may be smaller than the option allows, and follows again.
+        if u64::from(verify.interval_bytes) >= LEAST_VERIFY_INTERVAL_BYTES {
+            self.number("verify_interval", u64::from(verify.interval_bytes), 0);
+        }
         self.number("verify_offset", u64::from(verify.header_offset_bytes), 0);
         self.text("verify_pattern", &verify.pattern.show());
         if !verify.reads_back {
