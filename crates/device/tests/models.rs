@@ -195,7 +195,7 @@ fn a_file_is_named_like_a_model_and_changed_like_one() {
     assert!(wrong("loop.toml").contains("based on itself"), "{}", wrong("loop.toml"));
     assert!(wrong("none.toml").contains("cannot be read"), "{}", wrong("none.toml"));
     assert!(Model::parse("/dev/zero").unwrap_err().to_string().contains("regular file"));
-    std::fs::remove_dir_all(&directory).unwrap();
+    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]

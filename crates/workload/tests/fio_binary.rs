@@ -119,7 +119,7 @@ fn t20_counts_equal_those_of_fio() {
     let mut differences = Vec::new();
     for (name, text, has_chance) in FILES {
         let text = format!("[global]\nioengine=null\n{text}");
-        let (fios, ours) = (fios(&directory, name, &text), ours(&text));
+        let (fios, ours) = (fios(directory, name, &text), ours(&text));
         assert_eq!(fios.len(), ours.len(), "{name}: number of results");
         for ((job, theirs), (_, counts)) in fios.iter().zip(&ours) {
             let agree = theirs.iter().zip(counts).all(|(a, b)| {
@@ -133,7 +133,7 @@ fn t20_counts_equal_those_of_fio() {
             }
         }
     }
-    std::fs::remove_dir_all(&directory).expect("our own directory");
+    std::fs::remove_dir_all(directory).expect("our own directory");
     assert!(differences.is_empty(), "reads, writes, trims:\n{}", differences.join("\n"));
 }
 
@@ -191,7 +191,7 @@ fn t20_files_and_zones_go_in_the_order_of_fio() {
     let directory = place.path();
     for (name, text) in ORDERS {
         let text = format!("[j]\nioengine=null\n{text}");
-        let theirs = order_of_fio(&directory, name, &text);
+        let theirs = order_of_fio(directory, name, &text);
         let job = fio::parse("t.fio", text.as_bytes(), &Surroundings::none()).expect("a right file").jobs.remove(0);
         let area_bytes = job.wanted_area_bytes().expect("a size");
         let each_bytes = area_bytes / u64::from(job.files);
@@ -203,5 +203,5 @@ fn t20_files_and_zones_go_in_the_order_of_fio() {
         }
         assert_eq!(ours, theirs, "{name}");
     }
-    std::fs::remove_dir_all(&directory).expect("our own directory");
+    std::fs::remove_dir_all(directory).expect("our own directory");
 }
