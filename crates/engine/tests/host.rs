@@ -70,7 +70,7 @@ fn a_limit_is_kept_and_leaves_the_other_group_alone() {
         let (a, b) = (per_s(0), per_s(1));
         // Without limits both would have the same: tens of MB/s.
         assert!((9.5..10.5).contains(&a) && b > 1.5 * a, "{scheduler}: {a:.2} and {b:.2} MB/s");
-        assert!(measured.target.notes["limiters"].starts_with("throttle:"), "{:?}", measured.target.notes);
+        assert!(measured.target.notes["limiters"].starts_with("rate"), "{:?}", measured.target.notes);
     }
 }
 
@@ -83,7 +83,7 @@ fn a_run_does_not_wait_for_requests_held_by_tight_limits() {
     let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
     assert!(measured.groups[0].ios() <= 3, "{}", measured.groups[0].ios());
-    assert!(measured.target.notes["limiters"].starts_with("throttle:"), "{:?}", measured.target.notes);
+    assert!(measured.target.notes["limiters"].starts_with("rate"), "{:?}", measured.target.notes);
 }
 
 /// A reader at depth 1 with a target of 1 ms beside one at depth 32, on a device that serves one

@@ -162,7 +162,9 @@ impl Limiter for Rate {
         match self.lanes.take_out(id.0) {
             Some(group) => {
                 self.held = self.held.wrapping_sub(1);
-                self.settle(group, now);
+                // What may go because a timer is late is left to that timer: nothing is released here.
+                let before_timer = self.next_timer().map_or(now, |at| now.min(at.saturating_sub(1)));
+                self.settle(group, before_timer);
             }
             None => self.violations = self.violations.saturating_add(1),
         }
