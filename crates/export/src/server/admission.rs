@@ -2,7 +2,7 @@
 //!
 //! Promise  a tenant that has fewer connections than are reserved for it is admitted, whatever the
 //!          others hold; where its peer has as many as one may have, half of the reserve is open to it, and the
-//!          other half is kept for other peers.
+//!          other half is kept for other peers. A bound that is configured holds for every tenant.
 //! Cost     one pass over the tenants of a listener per completed handshake.
 //!
 //! A tenant is an identity, or an export where no identity matches. Half of the connections are
@@ -43,6 +43,8 @@ pub struct Limits {
     pub most: usize,
     /// Connections of one peer.
     pub of_peer: usize,
+    /// Whether this was configured, and is not only there to leave some to others.
+    pub is_of_peer_given: bool,
     /// The tenants that connections are reserved for.
     pub tenants: BTreeSet<Tenant>,
 }
@@ -56,7 +58,8 @@ impl Limits {
         let groups = configuration.identities.iter().filter_map(|identity| identity.group.as_ref());
         let tenants = exports.chain(groups.map(|group| Tenant::Identity(group.value.clone()))).collect();
         let of_peer = count(listener.max_connections_per_peer());
-        Self { most: count(listener.max_connections), of_peer, tenants }
+        let is_of_peer_given = listener.peer_connections > 0;
+        Self { most: count(listener.max_connections), of_peer, is_of_peer_given, tenants }
     }
 
     /// Connections reserved for each tenant.
@@ -126,7 +129,8 @@ impl Admissions {
         let kept_for_others: usize = others.map(|other| reserved.saturating_sub(of(other))).sum();
         let is_peer_full = held.of_peers.get(&peer).is_some_and(|count| *count >= limits.of_peer);
         // Many tenants may be behind one address: one of them must not use up what is reserved for another.
-        if is_peer_full && !(has_reserved && of(&tenant) < reserved.div_ceil(2)) {
+        let is_exempt = has_reserved && !limits.is_of_peer_given && of(&tenant) < reserved.div_ceil(2);
+        if is_peer_full && !is_exempt {
             return Err(Full::Peer);
         }
         if held.all >= limits.most || (!has_reserved && held.all + kept_for_others >= limits.most) {
@@ -173,7 +177,7 @@ mod tests {
     #[test]
     fn tenants_together_cannot_shut_out_another() {
         let tenants = ["a", "b", "c"].map(export).into_iter().collect();
-        let limits = Limits { most: 256, of_peer: 256, tenants };
+        let limits = Limits { most: 256, of_peer: 256, is_of_peer_given: false, tenants };
         let admissions = Arc::new(Admissions::default());
         let mut held = Vec::new();
         for name in ["a", "b"] {
@@ -193,7 +197,7 @@ mod tests {
     #[test]
     fn tenants_behind_one_address_cannot_shut_each_other_out() {
         let tenants = ["a", "b"].map(export).into_iter().collect();
-        let limits = Limits { most: 256, of_peer: 224, tenants };
+        let limits = Limits { most: 256, of_peer: 224, is_of_peer_given: false, tenants };
         let admissions = Arc::new(Admissions::default());
         let mut held = Vec::new();
         let mut open = |name: &str, pid: u32| {
@@ -205,11 +209,16 @@ mod tests {
         assert_eq!((0..20).take_while(|_| open("b", 1).is_ok()).count(), 8, "half of the reserve");
         assert_eq!(open("b", 1), Err(Full::Peer));
         assert_eq!((0..20).take_while(|_| open("b", 2).is_ok()).count(), 20, "another peer has the other half");
+        let given = Limits { is_of_peer_given: true, ..limits.clone() };
+        let admissions = Arc::new(Admissions::default());
+        let _held: Vec<_> = (0..224).map(|_| admissions.admit(&given, export("a"), peer(1)).unwrap()).collect();
+        assert_eq!(admissions.admit(&given, export("b"), peer(1)).unwrap_err(), Full::Peer, "a bound that was given");
     }
 
     #[test]
     fn a_peer_cannot_take_all_of_an_export() {
-        let limits = Limits { most: 16, of_peer: 14, tenants: [export("a")].into_iter().collect() };
+        let tenants = [export("a")].into_iter().collect();
+        let limits = Limits { most: 16, of_peer: 14, is_of_peer_given: false, tenants };
         let admissions = Arc::new(Admissions::default());
         let _held: Vec<_> = (0..14).map(|_| admissions.admit(&limits, export("a"), peer(1)).unwrap()).collect();
         assert_eq!(admissions.admit(&limits, export("a"), peer(1)).unwrap_err(), Full::Peer);

@@ -3,11 +3,11 @@
 //! Promise  of N places, a peer loses one only if it holds more than any other, or if at least N peers hold one each.
 //!          A peer that takes each step within [`TIME_LIMIT`] keeps its place while at most N / [`TIME_LIMIT`] others come in
 //!          a second, from however many addresses: 10,000 a second for 1,024 places.
-//!          Where more come, each newcomer finds a place in the proportion of that rate to theirs: nobody is
+//!          Where more come, each newcomer finds a place in the proportion of that rate to theirs: none is
 //!          shut out for good.
 //! Cost     one pass over the places for each that is ended, and one over the peers.
 //!
-//! To end the oldest of all would be right below that rate and let nobody in above it; to refuse the newest would let
+//! To end the oldest of all would be right below that rate and let none in above it; to refuse the newest would let
 //! silent peers keep their places.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::peer::Holder;
 
-/// What a step of a good peer takes: a round trip, and the server's own work before its turn. Nobody who has a place is
+/// What a step of a good peer takes: a round trip, and the server's own work before its turn. No peer that has a place is
 /// ended before.
 pub const TIME_LIMIT: Duration = Duration::from_millis(100);
 
@@ -99,7 +99,7 @@ mod tests {
         // A user who starts a process per connection is one user.
         assert_eq!(first(&[one(1, 1, 9), one(1, 1, 8), one(2, 2, 5), one(2, 3, 7), one(2, 4, 1)]), [3]);
         assert_eq!(first(&[one(1, 1, 3), one(2, 2, 5)]), [1]);
-        // Nobody has had its time: the newest finds no place.
+        // None has had its time: the newest finds no place.
         assert_eq!(first(&[one(1, 1, 0), (user(2, 2), now - TIME_LIMIT / 2)]), [0]);
         assert_eq!(surplus(&[one(1, 1, 3)], 1, now), Vec::<usize>::new());
         assert_eq!(surplus(&[one(1, 1, 3), one(1, 2, 4), one(2, 1, 9)], 0, now).len(), 3);

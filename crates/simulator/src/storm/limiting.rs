@@ -5,7 +5,7 @@ use block::random::Stream;
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
 use block::{GroupId, Nanos};
 use elevator::limiters::{AnyLimiter, LIMITERS};
-use elevator::{GroupSettings, IoLimits, Limiter, Rates};
+use elevator::{Ceiling, Ceilings, GroupSettings, IoLimits, Limiter, Rates};
 
 use super::{GROUPS, StormState, below, u32_below};
 use crate::invariants::Broken;
@@ -78,6 +78,16 @@ impl Limiting {
                 }
             }
         }
+        // `throttle` keeps the rates, `rate` the ceilings.
+        let ceiling = |direction: usize| Ceiling {
+            bytes_per_s: limits.max.bytes_per_s[direction],
+            ios_per_s: match limits.max.ios_per_s[direction] {
+                u32::MAX => u64::MAX,
+                ios => u64::from(ios),
+            },
+        };
+        let (read, write) = (ceiling(0), ceiling(1));
+        limits.ceilings = Ceilings { read, write, ..Ceilings::NONE };
         limits
     }
 }
