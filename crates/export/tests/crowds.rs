@@ -34,7 +34,7 @@ fn stranger(number: u32) -> Ipv4Addr {
 }
 
 #[test]
-fn half_open_handshakes_from_thousands_of_addresses_do_not_shut_a_good_client_out() {
+fn half_open_handshakes_from_thousands_of_addresses_shut_no_client_out() {
     let fixture = Fixture::open();
     let (address, over, count) = (fixture.address(), AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
@@ -58,7 +58,9 @@ fn half_open_handshakes_from_thousands_of_addresses_do_not_shut_a_good_client_ou
             std::thread::sleep(Duration::from_millis(1));
         }
         let tries = 10;
-        let admitted = (0..tries).filter(|_| attempt(address, fixture.config(None), "localhost").is_ok()).count();
+        // A thread of its own for each, because a client that is cut off panics.
+        let good = || attempt(address, fixture.config(None), "localhost").is_ok();
+        let admitted = (0..tries).filter(|_| scope.spawn(good).join().is_ok_and(|is_ok| is_ok)).count();
         over.store(true, Ordering::Relaxed);
         println!("{admitted} of {tries} beside {} strangers", count.load(Ordering::Relaxed));
         assert!(admitted >= 9, "{admitted} of {tries}");

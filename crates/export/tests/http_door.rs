@@ -116,7 +116,7 @@ fn an_endless_head_is_refused_at_its_ceiling() {
 }
 
 #[test]
-fn slow_peers_end_and_others_do_not_wait_for_them() {
+fn slow_peers_end_and_no_other_waits_for_them() {
     let server = Running::with(DEVICE);
     let start = Instant::now();
     let mut silent = connect(&server);

@@ -79,7 +79,7 @@ fn clients_leave_descriptors_to_operators_and_scrapes() {
         clients.push(client);
         assert!(clients.len() < 128, "more clients than descriptors");
     }
-    assert_eq!(clients.len(), room, "the server said that it has room for {room}");
+    assert_eq!(clients.len(), room, "the server said how many it has room for");
     await_that("a warning", || said(&served).contains("was refused, because the limit of open files is reached"));
     // Strangers in their handshake, idle readers and idle operators beside them.
     let mut idle: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(served.path("nbd.sock")).unwrap()).collect();

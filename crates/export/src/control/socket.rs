@@ -57,7 +57,7 @@ pub fn serve(listening: Listening, ask: impl Fn(PendingRequest) -> bool + Clone 
             let _ = poll(&mut descriptors, None);
             let socket = match accept(listening.descriptor.as_fd()) {
                 Accepted::Client(socket) => socket,
-                Accepted::None => continue,
+                Accepted::Empty => continue,
                 Accepted::Failed(error) => {
                     if !is_paused {
                         accept_paused(&listening.address.to_string(), &error.into());

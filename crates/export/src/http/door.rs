@@ -270,7 +270,7 @@ impl Door {
         }
         for _ in 0..CONNECTIONS_MAX {
             match accept(self.listener.as_fd()) {
-                Accepted::None => break,
+                Accepted::Empty => break,
                 Accepted::Client(socket) => {
                     let holder = Peer::of(&socket, &self.address, false).holder();
                     let mut connection = Connection::new(socket, holder);

@@ -1,23 +1,43 @@
 //! Which connections give way when more come than there are places: those of peers that nothing is known of yet.
 //!
 //! Promise  of N places, a peer loses one only if it holds more than any other, or if at least N peers hold one each.
-//!          A peer that takes each step within [`TIME_LIMIT`] keeps its place while at most N / [`TIME_LIMIT`] others come in
+//!          A peer that takes each step within [`STEP_TIME`] keeps its place while at most N / [`STEP_TIME`] others come in
 //!          a second, from however many addresses: 10,000 a second for 1,024 places.
 //!          Where more come, each newcomer finds a place in the proportion of that rate to theirs: none is
 //!          shut out for good.
 //! Cost     one pass over the places for each that is ended, and one over the peers.
 //!
-//! To end the oldest of all would be right below that rate and let none in above it; to refuse the newest would let
-//! silent peers keep their places.
+//! To end the oldest of all would be right below that rate and let no client in above it; to refuse the newest would let
+//! silent peers keep their places. A burst waits in the system's queue, [`room`], so that the rate counts and not its
+//! moments.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::peer::Holder;
 
-/// What a step of a good peer takes: a round trip, and the server's own work before its turn. No peer that has a place is
-/// ended before.
-pub const TIME_LIMIT: Duration = Duration::from_millis(100);
+/// What a step of a good peer takes: a round trip, and the server's own work before its turn. No peer that holds one place
+/// is ended before.
+pub const STEP_TIME: Duration = Duration::from_millis(100);
+
+/// How many newcomers may be accepted now, because for each of them there is a place, a user who holds several, or one
+/// that has had its time; and when there is room again, if that is none.
+pub fn room(waiting: &[(Holder, Instant)], most: usize, now: Instant) -> Result<usize, Instant> {
+    let free = most.saturating_sub(waiting.len());
+    if free > 0 {
+        return Ok(free);
+    }
+    let mut times: BTreeMap<Holder, (usize, Instant)> = BTreeMap::new();
+    for (holder, step_at) in waiting {
+        let (count, oldest) = times.entry(holder.user()).or_insert((0, *step_at));
+        (*count, *oldest) = (*count + 1, (*oldest).min(*step_at));
+    }
+    let is_over = |oldest: Instant| now.saturating_duration_since(oldest) >= STEP_TIME;
+    let several: usize = times.values().map(|(count, _)| count - 1).sum();
+    let room = several + times.values().filter(|(_, oldest)| is_over(*oldest)).count();
+    let next = times.values().map(|(_, oldest)| *oldest + STEP_TIME).min();
+    next.filter(|_| room == 0).map_or(Ok(room), Err)
+}
 
 /// The indices to end, so that at most `most` are left. `waiting` has who holds each connection, and when it came or made
 /// its last step.
@@ -52,7 +72,8 @@ pub fn surplus(waiting: &[(Holder, Instant)], most: usize, now: Instant) -> Vec<
         let candidates = || places.iter().enumerate().filter(|(_, place)| held(place) == most_held);
         let oldest = candidates().min_by_key(|(_, place)| place.step_at);
         let victim = match oldest {
-            Some((_, place)) if now.saturating_duration_since(place.step_at) < TIME_LIMIT => {
+            // A peer that holds several gives way by its oldest: it may have gone on to the newest.
+            Some((_, place)) if most_held.1 == 1 && now.saturating_duration_since(place.step_at) < STEP_TIME => {
                 candidates().max_by_key(|(_, place)| place.step_at)
             }
             oldest => oldest,
@@ -76,6 +97,7 @@ struct Place {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
     use std::net::{IpAddr, Ipv4Addr};
 
     use block::random::Stream;
@@ -100,7 +122,8 @@ mod tests {
         assert_eq!(first(&[one(1, 1, 9), one(1, 1, 8), one(2, 2, 5), one(2, 3, 7), one(2, 4, 1)]), [3]);
         assert_eq!(first(&[one(1, 1, 3), one(2, 2, 5)]), [1]);
         // None has had its time: the newest finds no place.
-        assert_eq!(first(&[one(1, 1, 0), (user(2, 2), now - TIME_LIMIT / 2)]), [0]);
+        assert_eq!(first(&[one(1, 1, 0), (user(2, 2), now - STEP_TIME / 2)]), [0]);
+        assert_eq!(first(&[(user(1, 1), now - STEP_TIME / 2), one(1, 1, 0), (user(2, 2), now - STEP_TIME / 4)]), [0]);
         assert_eq!(surplus(&[one(1, 1, 3)], 1, now), Vec::<usize>::new());
         assert_eq!(surplus(&[one(1, 1, 3), one(1, 2, 4), one(2, 1, 9)], 0, now).len(), 3);
     }
@@ -110,56 +133,73 @@ mod tests {
     struct Attack {
         places: usize,
         per_second: u64,
+        /// Strangers come together, at this interval.
+        burst_ms: u64,
         addresses: u32,
         /// Steps of a good client, and the time of each.
         steps: u32,
         step: Duration,
     }
 
+    /// Places and the queue of the system before them.
+    struct Listener {
+        waiting: Vec<(Holder, Instant)>,
+        queue: VecDeque<Holder>,
+    }
+
+    impl Listener {
+        /// A turn: as many as have room are accepted, and those that are too many are ended.
+        fn turn(&mut self, newcomers: Vec<Holder>, places: usize, now: Instant) {
+            self.queue.extend(newcomers);
+            // What the system's queue has no room for is lost.
+            self.queue.truncate(4_096);
+            let count = room(&self.waiting, places, now).unwrap_or(0).min(64).min(self.queue.len());
+            self.waiting.extend(self.queue.drain(..count).map(|holder| (holder, now)));
+            let mut ended = surplus(&self.waiting, places, now);
+            ended.sort_unstable();
+            ended.into_iter().rev().for_each(|at| _ = self.waiting.swap_remove(at));
+        }
+    }
+
     impl Attack {
         /// Of 20 good clients, how many complete their steps.
         fn admitted(&self) -> u32 {
-            const TURN: Duration = Duration::from_millis(1);
             let (mut random, mut now) = (Stream::new(7), Instant::now());
+            let mut listener = Listener { waiting: Vec::new(), queue: VecDeque::new() };
             // The good client's number is 0.
-            let mut waiting: Vec<(Holder, Instant)> = Vec::new();
-            let (mut strangers, mut admitted, mut owed) = (0_u32, 0, 0);
-            for _ in 0..20 {
+            let good = host(0);
+            let (mut strangers, mut admitted) = (0_u64, 0);
+            let mut begun_ms = 0;
+            for round in 0..20 {
                 // Between two good clients, up to 0.2 s, and at first until all places are taken.
-                let pause = random.below(200) + if strangers == 0 { 500 } else { 0 };
-                let mut left = None;
-                for turn in 0.. {
-                    let first = waiting.len();
-                    if turn == pause {
-                        waiting.push((host(0), now));
-                        left = Some((self.steps, now));
+                let at_ms = begun_ms + 1 + random.below(200) + if round == 0 { 500 } else { 0 };
+                let mut left = self.steps;
+                for ms in begun_ms.. {
+                    begun_ms = ms + 1;
+                    now += Duration::from_millis(1);
+                    let due = ms / self.burst_ms * self.burst_ms * self.per_second / 1_000;
+                    let stranger = |number: u64| host(1 + u32::try_from(number).unwrap() % self.addresses);
+                    let mut newcomers: Vec<Holder> = (strangers..due).map(stranger).collect();
+                    strangers = strangers.max(due);
+                    if ms == at_ms {
+                        // It comes at any place among the strangers of its time.
+                        let at = usize::try_from(random.below(newcomers.len() as u64 + 1)).unwrap();
+                        newcomers.insert(at, good.clone());
                     }
-                    owed += self.per_second;
-                    while owed >= 1_000 {
-                        owed -= 1_000;
-                        strangers += 1;
-                        waiting.push((host(1 + strangers % self.addresses), now));
-                    }
-                    if turn == pause {
-                        // It comes at any place among the strangers of its turn.
-                        let newcomers = (waiting.len() - first) as u64;
-                        waiting.swap(first, first + usize::try_from(random.below(newcomers)).unwrap());
-                    }
-                    let mut ended = surplus(&waiting, self.places, now);
-                    ended.sort_unstable();
-                    ended.into_iter().rev().for_each(|at| _ = waiting.swap_remove(at));
-                    if let Some((steps, since)) = &mut left {
-                        let Some(at) = waiting.iter().position(|(holder, _)| *holder == host(0)) else { break };
-                        if now.duration_since(*since) >= self.step {
-                            (*steps, *since, waiting[at].1) = (*steps - 1, now, now);
+                    listener.turn(newcomers, self.places, now);
+                    let place = listener.waiting.iter().position(|(holder, _)| *holder == good);
+                    match place {
+                        Some(at) if now.duration_since(listener.waiting[at].1) >= self.step => {
+                            (left, listener.waiting[at].1) = (left - 1, now);
+                            if left == 0 {
+                                listener.waiting.swap_remove(at);
+                                admitted += 1;
+                                break;
+                            }
                         }
-                        if *steps == 0 {
-                            waiting.swap_remove(at);
-                            admitted += 1;
-                            break;
-                        }
+                        None if ms >= at_ms && !listener.queue.contains(&good) => break,
+                        _ => {}
                     }
-                    now += TURN;
                 }
             }
             admitted
@@ -171,6 +211,7 @@ mod tests {
         let network = |per_second, step_ms| Attack {
             places: 256,
             per_second,
+            burst_ms: 1,
             addresses: u32::MAX,
             steps: 6,
             step: Duration::from_millis(step_ms),
@@ -180,6 +221,9 @@ mod tests {
             let admitted = network(per_second, step_ms).admitted();
             assert!(admitted >= 18, "{per_second} a second, steps of {step_ms} ms: {admitted} of 20");
         }
+        // Their moments do not count: a thousand at once, each half second.
+        let bursts = Attack { burst_ms: 500, ..network(2_000, 20) };
+        assert!(bursts.admitted() >= 18, "{}", bursts.admitted());
         // Four times as many: a place is found by one of four, who keeps it for its first step.
         let one_step = Attack { steps: 1, ..network(10_240, 95) };
         assert!((1..=10).contains(&one_step.admitted()), "{}", one_step.admitted());
@@ -189,10 +233,10 @@ mod tests {
     }
 
     #[test]
-    fn strangers_from_fewer_addresses_than_places_do_not_shut_a_good_client_out_at_any_rate() {
+    fn strangers_from_fewer_addresses_than_places_shut_none_out_at_any_rate() {
         for addresses in [1, 16, 200] {
             let step = Duration::from_millis(300);
-            let attack = Attack { places: 256, per_second: 5_000, addresses, steps: 6, step };
+            let attack = Attack { places: 256, per_second: 5_000, burst_ms: 1, addresses, steps: 6, step };
             assert_eq!(attack.admitted(), 20, "{addresses} addresses");
         }
     }

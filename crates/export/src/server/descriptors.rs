@@ -2,7 +2,7 @@
 //! that clients leave some to operators, scrapes and the server itself.
 //!
 //! The system gives out the lowest number that is free. So a new descriptor with the number N says that about N are in
-//! use by NBD, block devices of this machine, virtual machines, the engine. A client whose descriptor
+//! use, by all of the server: NBD, block devices of this machine, virtual machines, the engine. A client whose descriptor
 //! has one of the highest numbers is not admitted.
 
 use std::os::fd::{AsFd, AsRawFd};

@@ -18,17 +18,17 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use linux::event::Event;
 use linux::socket::shut_down;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::admission::{Admission, Admissions, Limits, Tenant};
-use super::peer::{Peer, group_of, identify, may_see};
+use super::peer::{Holder, Peer, group_of, identify, may_see};
 use super::socket::{ACCEPT_PAUSE, Accepted, Listening, accept};
+use super::waker::Waker;
 use super::{crowd, descriptors};
 use crate::configuration::{Address, Configuration, Listener, PeerMatch};
 use crate::log::events::{HandshakeEnd, admission_refused, handshake_failed, tls_failed};
@@ -139,42 +139,6 @@ pub struct ClientPlace {
     _admission: Admission,
 }
 
-/// Wakes a handshake thread from other threads.
-#[derive(Debug)]
-pub struct Waker {
-    event: Event,
-    stop: AtomicBool,
-    /// Whether the thread accepts no more clients.
-    is_closed: AtomicBool,
-}
-
-impl Waker {
-    /// A waker whose thread has nothing to do yet.
-    pub fn new() -> io::Result<Self> {
-        Ok(Self { event: Event::new()?, stop: AtomicBool::new(false), is_closed: AtomicBool::new(false) })
-    }
-
-    /// Wakes the thread, because the state has changed.
-    pub fn wake(&self) {
-        self.event.signal();
-    }
-
-    /// Waits, for a second at most, until the thread accepts no more clients: one that is told to go must not
-    /// reach this server again.
-    pub fn await_closed(&self) {
-        let start = Instant::now();
-        while !self.is_closed.load(Ordering::Acquire) && start.elapsed() < Duration::from_secs(1) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// Ends the thread; open handshakes are closed.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
-        self.event.signal();
-    }
-}
-
 /// A client during its handshake.
 struct PendingHandshake {
     socket: OwnedFd,
@@ -189,6 +153,7 @@ struct PendingHandshake {
     /// When it came, or when something of it was answered last.
     step_at: Instant,
     steps: u32,
+    holder: Holder,
     /// Bytes received since then.
     incomplete_bytes: usize,
     received: Vec<u8>,
@@ -557,11 +522,20 @@ impl HandshakeThread {
             return;
         }
         self.accept_again_at = None;
-        for _ in 0..MAXIMUM_ACCEPTED {
+        let is_full = self.half_open.len() >= MAXIMUM_HALF_OPEN;
+        let room = if is_full { crowd::room(&self.waiting(), MAXIMUM_HALF_OPEN, now) } else { Ok(MAXIMUM_ACCEPTED) };
+        let room = match room {
+            Ok(room) => room.min(MAXIMUM_ACCEPTED),
+            Err(at) => {
+                self.accept_again_at = Some(at);
+                return;
+            }
+        };
+        for _ in 0..room {
             let Some(listening) = &self.listening else { return };
             match accept(listening.descriptor.as_fd()) {
                 Accepted::Client(socket) => self.begin_handshake(socket, active, now),
-                Accepted::None => return,
+                Accepted::Empty => return,
                 Accepted::Failed(error) => {
                     self.warn_of_descriptors(&error, now);
                     if matches!(error, rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) {
@@ -605,8 +579,7 @@ impl HandshakeThread {
         let without_room = std::mem::take(&mut self.without_room);
         let most = MAXIMUM_HALF_OPEN.min(self.half_open.len().saturating_sub(without_room));
         if self.half_open.len() > most {
-            let waiting: Vec<_> = self.half_open.iter().map(|it| (it.peer.holder(), it.step_at)).collect();
-            let mut surplus = crowd::surplus(&waiting, most, now);
+            let mut surplus = crowd::surplus(&self.waiting(), most, now);
             surplus.sort_unstable();
             surplus.into_iter().rev().for_each(|at| self.displace(at));
             if without_room > 0 {
@@ -620,6 +593,11 @@ impl HandshakeThread {
             held_bytes -= bytes;
             self.displace(most);
         }
+    }
+
+    /// Who holds each handshake, and when it made its last step.
+    fn waiting(&self) -> Vec<(Holder, Instant)> {
+        self.half_open.iter().map(|it| (it.holder.clone(), it.step_at)).collect()
     }
 
     /// Ends a handshake in favour of others.
@@ -647,8 +625,10 @@ impl HandshakeThread {
         self.counts.accepted.fetch_add(1, Ordering::Relaxed);
         self.without_room += usize::from(descriptors::is_reserved(&socket));
         let by_cgroup = configuration.identities.iter().any(|identity| identity.property.value == PeerMatch::Cgroup);
+        let peer = Peer::of(&socket, &self.address, by_cgroup);
         let mut client = PendingHandshake {
-            peer: Peer::of(&socket, &self.address, by_cgroup),
+            holder: peer.holder(),
+            peer,
             socket,
             handshake: if listener.tls.is_some() { Handshake::requiring_tls() } else { Handshake::new() },
             session: None,

@@ -23,6 +23,7 @@ mod share_monitor;
 mod signals;
 pub mod socket;
 mod virtual_disks;
+mod waker;
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -50,12 +51,13 @@ use crate::tls::relay;
 use devices::report::{ListenerReport, StatusAnswer, StatusReport};
 use devices::{Devices, Drained};
 use exports::with_warnings;
-use handshake_thread::{AcceptedClient, ActiveState, ClientSink, Counts, HandshakeThread, Waker};
+use handshake_thread::{AcceptedClient, ActiveState, ClientSink, Counts, HandshakeThread};
 use hang_monitor::HangMonitor;
 use reload::{Change, difference};
 use share_monitor::{ShareChange, ShareMonitor};
 use socket::{Listening, SocketFile, inherited, listen, listen_private};
 use virtual_disks::VirtualDisks;
+use waker::Waker;
 
 pub use devices::CHECKS;
 

@@ -139,7 +139,7 @@ pub enum Accepted {
     /// A connection.
     Client(OwnedFd),
     /// None waits.
-    None,
+    Empty,
     /// The system cannot accept one now, for want of descriptors or memory: try again after [`ACCEPT_PAUSE`].
     Failed(Errno),
 }
@@ -150,7 +150,7 @@ pub fn accept(listener: BorrowedFd<'_>) -> Accepted {
     loop {
         return match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
             Ok(socket) => Accepted::Client(socket),
-            Err(Errno::AGAIN) => Accepted::None,
+            Err(Errno::AGAIN) => Accepted::Empty,
             // A signal came, or the client was gone before it was accepted; the network's errors are its own.
             Err(
                 Errno::INTR
