@@ -227,7 +227,7 @@ mod tests {
         // Four times as many: a place is found by one of four, who keeps it for its first step.
         let one_step = Attack { steps: 1, ..network(10_240, 95) };
         assert!((1..=10).contains(&one_step.admitted()), "{}", one_step.admitted());
-        // Steps that take longer than the patience have a place while few come.
+        // Steps that take longer than that have a place while few come.
         assert!(network(500, 300).admitted() >= 18);
         assert!(network(5_000, 300).admitted() < 10);
     }
