@@ -103,7 +103,8 @@ impl Group {
         if own > total { own } else { total }
     }
 
-    #[inline]
+    // Not inlined: its stack is free again when the timers are set.
+    #[inline(never)]
     const fn charge(&mut self, bio: &Waiting, now: Nanos) {
         let own = match bio.direction {
             Direction::Read => &mut self.read,
@@ -148,6 +149,10 @@ impl Limiter for Rate {
     fn submit(&mut self, id: BioId, bio: &Bio, now: Nanos) -> Verdict {
         if !self.groups.at(bio.group.0).is_limited {
             return Verdict::Pass;
+        }
+        // A bio that waits and may go now, because a timer is late, goes first.
+        if self.next_timer().is_some_and(|at| at <= now) {
+            self.timer(now);
         }
         self.submit_by_ceilings(id, bio, now)
     }
@@ -270,10 +275,6 @@ impl Rate {
             self.violations = self.violations.saturating_add(1);
             return Verdict::Pass;
         }
-        // A bio that waits and may go now, because a timer is late, goes first.
-        if self.next_timer().is_some_and(|at| at <= now) {
-            self.timer(now);
-        }
         if !self.lanes.has(bio.group, waiting.lane()) && self.owes_nothing(bio.group, waiting.lane(), now) {
             self.charge(&waiting, now);
             return Verdict::Pass;
@@ -323,6 +324,8 @@ impl Rate {
 
     /// Finds the bio whose turn it is, from the root down: each group chooses among its lanes that may go
     /// at all levels above.
+    // Not inlined: its stack is free again when the bio is charged.
+    #[inline(never)]
     fn release_one(&mut self, now: Nanos) -> Option<u32> {
         let mut group = GroupId::ROOT;
         let mut above = u8::MAX;

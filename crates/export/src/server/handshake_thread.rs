@@ -3,7 +3,7 @@
 //! Promise  a client that is slow, silent or hostile occupies one of [`MAXIMUM_HALF_OPEN`] entries for
 //!          at most the handshake's timeout, and delays no other: no call here waits for one client. Which entry gives
 //!          way to a newcomer, and what a good client is promised: [`crowd`]. All entries together hold at most
-//!          [`MAXIMUM_HELD_BYTES`], and one entry more.
+//!          `MAXIMUM_HELD_BYTES`, and one entry more.
 //! Cost     one poll over at most 1,090 descriptors per turn; no work while no client arrives.
 //! Sources  docs/specifications/engine.md, section 4.4; docs/specifications/engine.md, section 5.1;
 //!          docs/specifications/engine.md, section 5.10. They describe handshake workers; a handshake is a
@@ -275,7 +275,7 @@ impl HandshakeThread {
         })
     }
 
-    /// Serves until [`Waker::stop`].
+    /// Serves until `Waker::stop`.
     pub fn run(mut self) {
         loop {
             let events = self.wait();
