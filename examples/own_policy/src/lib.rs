@@ -40,14 +40,9 @@ impl Policy for FifoByClass {
     const FORMS: &'static [Form<()>] = &[Form { since: Version(0, 0, 0), profile: () }];
 
     fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
+        let links = Links::try_new(configuration.slots)?;
         let slots = Array::try_new(configuration.slots, Slot { list: 0, number: 0, since_ns: 0 })?;
-        Ok(Self {
-            links: Links::try_new(configuration.slots)?,
-            slots,
-            lists: [List::EMPTY; 4],
-            arrived: 0,
-            violations: 0,
-        })
+        Ok(Self { links, slots, lists: [List::EMPTY; 4], arrived: 0, violations: 0 })
     }
 }
 

@@ -61,5 +61,5 @@ set --
 for number in $(seq 0 64); do
     set -- "$@" --export "e$number=memory:1MiB,ublk"
 done
-refused 2 "export 'e64': a device has at most 64 local block devices" "by NBD or vhost-user-blk" hoistway serve "$@"
+refused 2 "65 exports of device default have ublk; a device has at most 64 of them" "by NBD or vhost-user-blk" hoistway serve "$@"
 echo "= more devices than a server has connections for: refused, and the first 64 are gone"
