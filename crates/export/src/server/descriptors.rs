@@ -23,6 +23,9 @@ const OF_TLS_CLIENT: u64 = 3;
 /// twice, eight regions of memory, and kick (twice), call (twice) and error of the queue.
 const OF_FRONT_END: u64 = 19;
 
+/// Descriptors that are opened after [`check`]: the two ends by which the command hears signals.
+const OF_SIGNALS: u64 = 2;
+
 /// The number of descriptors that clients leave: of a small limit, a quarter.
 fn reserve(limit: u64) -> u64 {
     RESERVE.min(limit / 4)
@@ -67,15 +70,26 @@ pub enum Room {
 /// Compares the limit with the descriptors in use and with the connections that the listeners allow.
 pub fn check(configuration: &Configuration) -> Room {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return Room::Enough };
-    // The listing itself takes a descriptor. Without one, there is none for a client either.
-    let used = std::fs::read_dir("/proc/self/fd").map_or(limit, |entries| entries.count() as u64);
+    let used = used_below(limit - reserve(limit));
     let front_ends = configuration.exports().filter(|(_, export)| export.vhost_user_blk.is_some()).count() as u64;
     let wanted = |has_tls: bool| {
         let listeners = configuration.listeners.iter().filter(|listener| listener.tls.is_some() == has_tls);
         listeners.map(|listener| listener.max_connections).sum::<u64>()
     };
-    let later = front_ends * OF_FRONT_END + threads_to_come(configuration) * engine::DESCRIPTORS_OF_A_THREAD;
+    let later =
+        OF_SIGNALS + front_ends * OF_FRONT_END + threads_to_come(configuration) * engine::DESCRIPTORS_OF_A_THREAD;
     room(limit, used + later, wanted(false), wanted(true))
+}
+
+/// Descriptors in use that take a client's place. One with a higher number does not: the process that started this one
+/// may have left some open.
+fn used_below(first_reserved: u64) -> u64 {
+    // Without a descriptor for the listing, there is none for a client either.
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return first_reserved };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+    let listed = numbers.filter(|number| *number < first_reserved).count() as u64;
+    // The listing's own is closed by now.
+    listed.saturating_sub(1)
 }
 
 /// Threads that devices will start as clients come: each has one so far.
