@@ -43,6 +43,7 @@ pub mod histogram;
 mod host;
 pub mod io_cost_lines;
 pub mod io_latency_line;
+mod io_limits;
 mod job_counts;
 pub mod job_results;
 pub mod job_summary;

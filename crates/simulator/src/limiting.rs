@@ -3,9 +3,9 @@
 use block::{GroupId, Nanos};
 use elevator::limiters::{AnyLimiter, LIMITERS, LimiterError};
 use elevator::tunable::SettingError;
-use elevator::{Ceiling, Ceilings, Elevator, IoLimits, Limiter, Rates};
+use elevator::{Elevator, Limiter};
 use experiment::diagnostic::nearest;
-use experiment::{Experiment, GROUP_LIMITER, Limits, Refusal, SchedulerSpec, Setting};
+use experiment::{Experiment, Limits, Refusal, SchedulerSpec, Setting};
 use queue::RequestQueue;
 
 /// Adds the limiters that an experiment names or needs and sets the groups' limits; `ids` are the
@@ -22,7 +22,7 @@ pub(crate) fn put_in_place(
         }
     }
     for (group, id) in experiment.groups.iter().zip(ids).filter(|(group, _)| group.limits != Limits::NONE) {
-        queue.set_limits(*id, &io_limits(&group.limits, experiment.rates_by()), 0);
+        queue.set_limits(*id, &group.limits.io_limits(experiment.rates_by()), 0);
     }
     Ok(())
 }
@@ -98,29 +98,4 @@ fn refused(spec: &SchedulerSpec, error: LimiterError) -> Refusal {
             "ask for fewer groups or a smaller depth",
         ),
     }
-}
-
-/// Converts an experiment's limits to the queue's, for the limiter that enforces the maximum rates.
-fn io_limits(limits: &Limits, rates_by: &str) -> IoLimits {
-    let by_throttle = IoLimits {
-        max: Rates { bytes_per_s: limits.bytes_per_s(), ios_per_s: limits.ios_per_s() },
-        low: Rates { bytes_per_s: limits.low.bytes_per_s(), ios_per_s: limits.low.ios_per_s() },
-        idle_us: limits.low.idle_us,
-        latency_us: limits.low.latency_us.unwrap_or(u64::MAX),
-        ..IoLimits::NONE
-    };
-    if rates_by == GROUP_LIMITER {
-        return by_throttle;
-    }
-    let ceiling = |bytes_per_s: Option<u64>, ios_per_s: Option<u64>| Ceiling {
-        bytes_per_s: bytes_per_s.unwrap_or(u64::MAX).max(1),
-        ios_per_s: ios_per_s.unwrap_or(u64::MAX).max(1),
-    };
-    let ceilings = Ceilings {
-        read: ceiling(limits.read_bytes_per_s, limits.read_ios_per_s),
-        write: ceiling(limits.write_bytes_per_s, limits.write_ios_per_s),
-        total: ceiling(limits.total_bytes_per_s, limits.total_ios_per_s),
-        burst_ns: limits.burst_ms.map_or(Ceilings::NONE.burst_ns, |ms| ms.saturating_mul(block::time::MILLISECOND)),
-    };
-    IoLimits { ceilings, max: Rates::UNLIMITED, ..by_throttle }
 }

@@ -3,7 +3,7 @@
 use block::{GroupId, Nanos};
 use elevator::limiters::LimiterError;
 use elevator::tunable::SettingError;
-use elevator::{Any, Ceiling, Ceilings, GroupSettings, IoLimits, Limiter, Rates};
+use elevator::{Any, GroupSettings, Limiter};
 use experiment::{EXACT_LIMITER, GROUP_LIMITER, Limits, SchedulerSpec, Setting};
 use queue::RequestQueue;
 
@@ -26,7 +26,7 @@ impl Turn {
         }
         state.limits = *limits;
         let id = state.id;
-        self.queue.set_limits(id, &io_limits(limits, rates_by), now);
+        self.queue.set_limits(id, &limits.io_limits(rates_by), now);
         let latency_target_ns = limits.latency_target_ns();
         let before = *self.queue.groups().settings(id);
         if before.latency_target_ns != latency_target_ns {
@@ -112,42 +112,10 @@ fn add_limiter(queue: &mut RequestQueue<Any>, spec: &SchedulerSpec, now: Nanos) 
     Ok(())
 }
 
-/// Converts limits to the queue's form, for the limiter that enforces the maximum rates.
-fn io_limits(limits: &Limits, rates_by: &str) -> IoLimits {
-    let [read_bytes, write_bytes] = limits.bytes_per_s();
-    let [read_ios, write_ios] = limits.ios_per_s();
-    let low = Rates { bytes_per_s: limits.low.bytes_per_s(), ios_per_s: limits.low.ios_per_s() };
-    let [low_read_bytes, low_write_bytes] = low.bytes_per_s;
-    let [low_read_ios, low_write_ios] = low.ios_per_s;
-    let by_throttle = IoLimits {
-        max: Rates { bytes_per_s: limits.bytes_per_s(), ios_per_s: limits.ios_per_s() },
-        // A best-effort limit above the maximum would never be reached.
-        low: Rates {
-            bytes_per_s: [low_read_bytes.min(read_bytes), low_write_bytes.min(write_bytes)],
-            ios_per_s: [low_read_ios.min(read_ios), low_write_ios.min(write_ios)],
-        },
-        idle_us: limits.low.idle_us,
-        latency_us: limits.low.latency_us.unwrap_or(u64::MAX),
-        ..IoLimits::NONE
-    };
-    if rates_by == GROUP_LIMITER {
-        return by_throttle;
-    }
-    let ceiling = |bytes_per_s: Option<u64>, ios_per_s: Option<u64>| Ceiling {
-        bytes_per_s: bytes_per_s.unwrap_or(u64::MAX).max(1),
-        ios_per_s: ios_per_s.unwrap_or(u64::MAX).max(1),
-    };
-    let ceilings = Ceilings {
-        read: ceiling(limits.read_bytes_per_s, limits.read_ios_per_s),
-        write: ceiling(limits.write_bytes_per_s, limits.write_ios_per_s),
-        total: ceiling(limits.total_bytes_per_s, limits.total_ios_per_s),
-        burst_ns: limits.burst_ms.map_or(Ceilings::NONE.burst_ns, |ms| ms.saturating_mul(block::time::MILLISECOND)),
-    };
-    IoLimits { ceilings, max: Rates::UNLIMITED, ..by_throttle }
-}
-
 #[cfg(test)]
 mod tests {
+    use elevator::Rates;
+
     use super::*;
 
     /// Other tests run whole experiments; this one checks the settings that the queue and its
