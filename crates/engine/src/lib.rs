@@ -42,6 +42,7 @@ mod memory;
 mod positioning;
 pub mod protocol;
 mod saturation;
+mod settings;
 mod shard;
 mod table;
 mod turn;
@@ -56,12 +57,11 @@ pub use growth::Growth;
 pub use host::EngineHost;
 pub use positioning::Rotational;
 pub use saturation::{GroupShare, Saturation, ShareMiss};
+pub use settings::ShardSettings;
 pub use shard::{
     ANSWER_TIMEOUT, Answer, ClientContext, ConnectionEnd, ConnectionStatus, DESCRIPTORS_OF_A_THREAD, Data, DrainReport,
     EndReason, Fill, GroupStatus, LocalClient, LocalClientId, LocalRequest, OnEnd, Payload, ShardStatus, TunableStatus,
     UblkDevice, Unanswered, VolumeStatus, most_threads,
 };
 pub use turn::ConnectionBounds;
-pub use volume::{
-    ClientSocket, ConnectionId, Eviction, GroupHandle, LocalConnection, ShardHandle, ShardSettings, VolumeId, start,
-};
+pub use volume::{ClientSocket, ConnectionId, Eviction, GroupHandle, LocalConnection, ShardHandle, VolumeId, start};

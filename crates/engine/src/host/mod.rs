@@ -26,9 +26,10 @@ use workload::{Flows, Issuer};
 
 use crate::backing::{Backing, OpenVolume, VolumeSettings};
 use crate::error::{EngineError, ErrorKind};
+use crate::settings::ShardSettings;
 use crate::shard::{LocalClientId, ShardStatus, Traced};
 use crate::turn::{ConnectionBounds, TurnSettings, check_limiter, check_scheduler};
-use crate::volume::{GroupHandle, LocalConnection, ShardHandle, ShardSettings, VolumeId, start};
+use crate::volume::{GroupHandle, LocalConnection, ShardHandle, VolumeId, start};
 use dispatch_recording::DispatchRecording;
 use load::{Load, Over, Report, Thread};
 
