@@ -4,7 +4,7 @@ mod client;
 mod server;
 mod tls_client;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -149,4 +149,25 @@ fn clients_that_do_not_wait_find_room_in_the_backlog() {
     let waiting: Vec<_> = (0..wanted).map_while(|_| connect().ok()).collect();
     assert_eq!(waiting.len(), wanted);
     drop(listening);
+}
+
+#[test]
+fn b39_one_connection_too_many_is_closed_at_once() {
+    let server = Running::listening(
+        "max_connections = 3\n",
+        "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n",
+    );
+    let mut clients: Vec<_> = (0..3).map(|_| Client::open(server.socket(), "a", ReplyForm::Simple)).collect();
+    let mut extra = UnixStream::connect(server.socket()).unwrap();
+    extra.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    assert_eq!(extra.read(&mut [0; 18]).unwrap(), 0, "closed before any greeting");
+    clients.iter_mut().for_each(Client::assert_alive);
+    // A released slot can be taken again.
+    drop(clients.pop());
+    let again = (0..1_000).any(|_| {
+        let mut stream = UnixStream::connect(server.socket()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.read_exact(&mut [0; 18]).is_ok()
+    });
+    assert!(again, "the place of a client that left was never given back");
 }
