@@ -23,7 +23,7 @@ const OF_TLS_CLIENT: u64 = 3;
 /// twice, eight regions of memory, and kick (twice), call (twice) and error of the queue.
 const OF_FRONT_END: u64 = 19;
 
-/// Descriptors that are opened after [`check`]: the two ends by which the command hears signals.
+/// Descriptors that are opened after [`check`]: the two ends with which the command hears signals.
 const OF_SIGNALS: u64 = 2;
 
 /// The number of descriptors that clients leave: of a small limit, a quarter.
