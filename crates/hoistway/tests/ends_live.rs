@@ -1,15 +1,16 @@
 //! Clients and servers that die, live: overlapping writers over NBD whose sockets close in the middle of
 //! their requests and who come again, while the scheduler changes, limits come and go, clients are evicted
-//! and the server is killed. Every answered read and write fits one register per block
+//! and the server is killed. Every answered read and write fits one register per word
 //! (`crates/engine/src/shard/register.rs`), and nothing of a connection takes effect once its successor has
-//! got its first answer. More rounds: `HOISTWAY_ROUNDS=50 cargo test -p hoistway --test ends_live`, or
+//! got its first answer. A read beside a write of the same block may find a part of each, as in any file in memory, so
+//! the first and the last word of a block are registers of their own. More rounds: `HOISTWAY_ROUNDS=50 cargo test -p hoistway --test ends_live`, or
 //! `bench/ends/run`.
 
 #[path = "../../engine/src/shard/register.rs"]
 mod register;
 mod served;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,8 @@ const DEPTH: usize = 8;
 const LONGEST_BLOCKS: u64 = 3;
 /// A server that does not answer for so long hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
+/// The first and the last word of a block, as the volumes of [`Registers`].
+const ENDS_OF_BLOCK: [u32; 2] = [0, 1];
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 const FLUSH: u16 = 3;
@@ -42,8 +45,11 @@ struct Nbd {
     open: BTreeMap<u64, (u16, std::ops::Range<u64>)>,
 }
 
+/// The values of a block's words.
+type Words = Vec<u64>;
+
 /// An answer: the cookie, the command, the blocks and what was read.
-type Answer = (u64, u16, std::ops::Range<u64>, Vec<u64>);
+type Answer = (u64, u16, std::ops::Range<u64>, Vec<Words>);
 
 impl Nbd {
     fn connect(path: &Path) -> io::Result<Self> {
@@ -88,7 +94,7 @@ impl Nbd {
         ];
         self.stream.read_exact(&mut data)?;
         self.open.remove(&cookie);
-        Ok((cookie, command, blocks, data.chunks(BLOCK_BYTES).map(value_of).collect()))
+        Ok((cookie, command, blocks, data.chunks(BLOCK_BYTES).map(words_of).collect()))
     }
 }
 
@@ -96,18 +102,17 @@ fn block_of(value: u64) -> Vec<u8> {
     value.to_le_bytes().repeat(BLOCK_BYTES / 8)
 }
 
-/// The value of a block, all of whose words are equal.
-fn value_of(block: &[u8]) -> u64 {
-    let mut words = block.chunks(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
-    let first = words.next().expect("a block");
-    assert!(words.all(|word| word == first), "a block of two values");
-    first
+fn words_of(block: &[u8]) -> Words {
+    block.chunks(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect()
 }
 
 /// What all writers share.
 struct Load {
     path: PathBuf,
+    /// Two for each block: its first word and its last.
     registers: Mutex<Registers>,
+    /// Blocks and the values that they were to get.
+    written: Mutex<BTreeSet<(u64, u64)>>,
     next_cookie: AtomicU64,
     /// The server is about to be killed, or the test ends.
     stops: AtomicBool,
@@ -123,24 +128,41 @@ impl Load {
     fn called(&self, command: u16, blocks: std::ops::Range<u64>) -> u64 {
         let cookie = self.next_cookie.fetch_add(1, Ordering::Relaxed);
         let access = if command == WRITE { Access::Write(cookie) } else { Access::Read };
+        if command == WRITE {
+            self.written().extend(blocks.clone().map(|block| (block, cookie)));
+        }
         let mut registers = self.registers();
-        blocks.for_each(|block| registers.at(0, block).called(cookie, access));
+        for block in blocks {
+            ENDS_OF_BLOCK.iter().for_each(|end| registers.at(*end, block).called(cookie, access));
+        }
         cookie
     }
 
-    fn answered(&self, (cookie, command, blocks, values): Answer) {
+    fn written(&self) -> MutexGuard<'_, BTreeSet<(u64, u64)>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answered(&self, (cookie, command, blocks, read): Answer) {
         self.answered.fetch_add(1, Ordering::Relaxed);
         let mut registers = self.registers();
         for (index, block) in blocks.enumerate() {
-            let end = if command == WRITE { End::Wrote } else { End::Read(values[index]) };
-            registers.at(0, block).ended(cookie, end);
+            let ends = if command == WRITE {
+                [End::Wrote; 2]
+            } else {
+                let (words, written) = (&read[index], self.written());
+                assert!(words.iter().all(|word| written.contains(&(block, *word))), "foreign data in block {block}");
+                [End::Read(words[0]), End::Read(words[words.len() - 1])]
+            };
+            ENDS_OF_BLOCK.iter().zip(ends).for_each(|(at, end)| registers.at(*at, block).ended(cookie, end));
         }
     }
 
     fn lost(&self, lost: BTreeMap<u64, (u16, std::ops::Range<u64>)>) {
         let mut registers = self.registers();
         for (cookie, (_, blocks)) in lost {
-            blocks.for_each(|block| registers.at(0, block).ended(cookie, End::Unanswered));
+            for block in blocks {
+                ENDS_OF_BLOCK.iter().for_each(|end| registers.at(*end, block).ended(cookie, End::Unanswered));
+            }
         }
     }
 
@@ -227,6 +249,7 @@ fn answered_data_survives_clients_that_die_and_a_server_that_is_killed() {
     let load = Load {
         path: place.path().join("nbd.sock"),
         registers: Mutex::default(),
+        written: Mutex::new((0..BLOCKS).map(|block| (block, 0)).collect()),
         next_cookie: AtomicU64::new(1),
         stops: AtomicBool::new(false),
         deaths: AtomicU64::new(0),
@@ -302,7 +325,7 @@ fn what_a_client_had_queued_does_not_come_back_over_newer_data() {
         await_that("nothing is left", || served.status()["devices"][0]["requests_in_flight"] == 0);
         for at in rewritten {
             next.send(at, READ, at..at + 1, &[]).expect("sent");
-            assert_eq!(next.answer().expect("read").3, [2], "block {at}, limit {limit:?}");
+            assert_eq!(next.answer().expect("read").3, [vec![2; BLOCK_BYTES / 8]], "block {at}, limit {limit:?}");
         }
     }
 }
