@@ -167,3 +167,19 @@ fn tenants_given_on_the_command_line_are_a_cell() {
     let cells: Vec<&str> = said.stdout.lines().filter(|line| line.contains(" given ")).collect();
     assert_eq!((said.code, cells.len()), (0, 2), "{}{}", said.stdout, said.stderr);
 }
+
+/// Tenants of unequal sizes: `none` lets the large requests keep the small ones away.
+#[test]
+fn unequal_tenants_are_judged_by_isolation_and_speedup() {
+    let judge = ["--cells", "ssd-lsi database-beside-backup", "--ramp", "2s", "--runtime", "1s", "--seed", "5"];
+    let arguments = [&judge[..], &["-s", "none", "-s", "paternoster", "--against", "mqfq"]].concat();
+    let json = document(&judged(&[&arguments[..], &["--format=json"]].concat()));
+    let cell = "ssd-lsi database-beside-backup";
+    let [none, ours] = ["none", "paternoster"].map(|name| result(&json, cell, name));
+    let figure = |result: &Value, name: &str| result[name].as_f64().unwrap_or_else(|| panic!("{name}: {result:#}"));
+    assert!(figure(none, "isolation") < 0.1, "{none:#}");
+    assert!((figure(none, "weighted_speedup") - 1.0).abs() < 0.05, "{none:#}");
+    assert!(figure(ours, "isolation") > 0.4 && figure(ours, "weighted_speedup") > 1.2, "{ours:#}");
+    let said = judged(&arguments).stdout;
+    assert!(said.contains("flash, isolation and speedup: 1 cells") && said.contains("isolation 55 %"), "{said}");
+}

@@ -1,8 +1,10 @@
 //! A cell after all its runs: the schedulers' figures, what is attainable, how soon shares settled,
 //! how steady the throughput was.
 
+use super::balance::{Balance, Goal, balance, goal};
 use super::cells::Cell;
 use super::field::{present, score, variation};
+use super::format::Kind;
 use super::oracle::Oracle;
 use super::phases::phases;
 use super::runs::{Plan, Runs};
@@ -23,11 +25,20 @@ pub struct CellVerdict {
     pub settlings: Vec<Vec<Settling>>,
     /// By scheduler: standard deviation over mean of the throughput of whole seconds.
     pub variations: Vec<Option<f64>>,
+    /// By scheduler: isolation and weighted speedup; none where all tenants have the same workload.
+    pub balances: Vec<Option<Balance>>,
     /// The index of `none` among the schedulers.
     pub none: usize,
 }
 
 impl CellVerdict {
+    /// What is asked of schedulers, and what the one with this index achieves, in a cell that is judged
+    /// by isolation and speedup.
+    pub fn balance(&self, scheduler: usize) -> Option<(Goal, Balance)> {
+        let balance = self.balances[scheduler].filter(|_| self.cell.kind == Kind::Unequal)?;
+        Some((goal(&self.cell, self.balances[self.none]?), balance))
+    }
+
     /// Combines the runs of a cell; none if a signal left some of them out.
     pub fn of(plan: &Plan, runs: &Runs, index: usize, curves: &mut Curves) -> Option<Self> {
         let cell = &plan.cells[index];
@@ -51,7 +62,8 @@ impl CellVerdict {
         let variations =
             all.iter().map(|runs| variation(cell, &runs.iter().map(|run| &run.series).collect::<Vec<_>>()));
         let (settlings, variations) = (settlings.collect(), variations.collect());
+        let balances = scores.iter().map(|score| balance(cell, &solo_rates, &score.rates)).collect();
         let field = Field { is_rotational: cell.is_rotational, shares, none: nones, scores };
-        Some(Self { cell: cell.clone(), present, field, settlings, variations, none })
+        Some(Self { cell: cell.clone(), present, field, settlings, variations, balances, none })
     }
 }

@@ -41,6 +41,8 @@ pub struct Cell {
     /// Whether the change is that the device becomes slower by itself; its time is then detected in
     /// each run.
     pub is_fall: bool,
+    /// The simulated computer.
+    pub machine: Machine,
 }
 
 impl Cell {
@@ -78,7 +80,7 @@ impl Cell {
             device_depth: None,
             queue_requests: None,
             share_unit: ShareUnit::Bytes,
-            machine: Machine::default(),
+            machine: self.machine.clone(),
         }
     }
 }
@@ -111,6 +113,8 @@ pub fn of(
             groups: given,
             changes: Vec::new(),
             falls: false,
+            is_unequal: false,
+            machine: None,
             ramp: None,
             runtime: None,
         };
@@ -145,7 +149,11 @@ pub fn of(
 }
 
 fn kind_of(text: &CellText) -> Kind {
-    if text.changes.is_empty() && !text.falls { Kind::Tenants } else { Kind::Changes }
+    match text {
+        _ if !text.changes.is_empty() || text.falls => Kind::Changes,
+        _ if text.is_unequal => Kind::Unequal,
+        _ => Kind::Tenants,
+    }
 }
 
 struct Maker<'a> {
@@ -249,11 +257,27 @@ impl Maker<'_> {
             return Err(Error::usage("a runtime of 0 gives no verdict", "give at least 1s"));
         }
         let is_fall = text.is_some_and(|text| text.falls);
+        let machine = text.and_then(|text| text.machine.as_deref()).map(Machine::parse).transpose();
+        let machine = machine.map_err(|wrong| Error::usage(wrong.message, wrong.help).at(name.clone()))?;
+        let machine = machine.unwrap_or_default();
         groups.iter_mut().flat_map(|group| &mut group.jobs).for_each(count_in_bins);
         let Place { target, is_rotational, queue_depth, .. } = place;
         let (target, is_rotational, queue_depth) = (target.clone(), *is_rotational, *queue_depth);
         let doc = text.map_or_else(String::new, |text| text.doc.clone());
-        Ok(Cell { kind, doc, name, target, is_rotational, queue_depth, groups, ramp_ns, runtime_ns, changes, is_fall })
+        Ok(Cell {
+            kind,
+            doc,
+            name,
+            target,
+            is_rotational,
+            queue_depth,
+            groups,
+            ramp_ns,
+            runtime_ns,
+            changes,
+            is_fall,
+            machine,
+        })
     }
 }
 

@@ -117,6 +117,12 @@ pub struct CellText {
     /// Whether the device becomes slower by itself: that time, detected in each run, is the change.
     #[serde(default)]
     pub falls: bool,
+    /// Whether isolation and weighted speedup are judged, instead of shares.
+    #[serde(default, rename = "unequal")]
+    pub is_unequal: bool,
+    /// The simulated computer, in the form of `--machine`.
+    #[serde(default)]
+    pub machine: Option<String>,
     /// The ramp, instead of that of `[judge]`.
     #[serde(default)]
     pub ramp: Option<Time>,
@@ -156,6 +162,8 @@ pub enum Kind {
     Grid,
     /// Tenants with different workloads.
     Tenants,
+    /// Tenants with different workloads, judged by isolation and weighted speedup.
+    Unequal,
     /// Tenants that come, go, pulse or change.
     Changes,
 }
@@ -166,6 +174,7 @@ impl Kind {
         match self {
             Kind::Grid => "grid",
             Kind::Tenants => "tenants",
+            Kind::Unequal => "unequal",
             Kind::Changes => "changes",
         }
     }

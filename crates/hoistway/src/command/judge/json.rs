@@ -50,6 +50,8 @@ fn of_cell(plan: &Plan, cell_verdict: &CellVerdict) -> Value {
             "keeps_floor": field.keeps_floor(score),
             "settled": cell_verdict.settlings[index].iter().map(of_settling).collect::<Vec<_>>(),
             "variation": cell_verdict.variations[index],
+            "isolation": cell_verdict.balances[index].map(|balance| balance.isolation),
+            "weighted_speedup": cell_verdict.balances[index].map(|balance| balance.speedup),
         })
     });
     json!({

@@ -7,6 +7,7 @@
 //! The rules of the verdict are pure functions in `verdict.rs`; no function in this directory reads
 //! a clock.
 
+mod balance;
 mod cell_verdict;
 mod cells;
 mod field;

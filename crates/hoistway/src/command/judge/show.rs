@@ -1,5 +1,6 @@
 //! Judged cells as text: a row per cell, then a summary of all of them.
 
+use super::balance::{Balance, Goal};
 use super::cell_verdict::CellVerdict;
 use super::cells::Cell;
 use super::format::Kind;
@@ -10,6 +11,9 @@ use crate::command::columns::grid;
 
 /// The media, which divide the summaries.
 pub const MEDIA: [(&str, bool); 2] = [("flash", false), ("disks and arrays", true)];
+
+/// The portion of cells that are judged by isolation and speedup.
+const UNEQUAL: &str = "isolation and speedup";
 
 /// The plan of the runs: cells with their times, then all measured schedulers.
 pub fn plan(plan: &Plan) -> String {
@@ -45,16 +49,30 @@ pub fn rows(plan: &Plan, cells: &[CellVerdict]) -> Vec<Vec<String>> {
         plan.schedulers[..plan.judged_schedulers].iter().map(|spec| format!("{spec}: % of none, error, verdict")),
     );
     let mut rows = vec![header];
-    for CellVerdict { cell, field, .. } in cells {
+    for one in cells {
+        let CellVerdict { cell, field, .. } = one;
         let free = if field.is_free() { "yes" } else { "no" };
         let mut row = vec![cell.name.clone(), free.to_owned(), format!("{:.2}", field.none.throughput / 1e6)];
-        for score in &field.scores[..plan.judged_schedulers] {
+        for (index, score) in field.scores[..plan.judged_schedulers].iter().enumerate() {
             let percent = field.part_of_none(score) * 100.0;
-            row.push(format!("{percent:6.1} {:6.1}  {}", score.error * 100.0, verdict(plan, field, score)));
+            let judgement =
+                one.balance(index).map_or_else(|| verdict(plan, field, score), |(goal, got)| balance(goal, got));
+            row.push(format!("{percent:6.1} {:6.1}  {judgement}", score.error * 100.0));
         }
         rows.push(row);
     }
     rows
+}
+
+/// Isolation and speedup, with what is missed.
+fn balance(goal: Goal, got: Balance) -> String {
+    let missed = match (goal.is_isolated(got), goal.is_fast(got)) {
+        (true, true) => String::new(),
+        (false, true) => format!(", not {:.0} %", goal.isolation * 100.0),
+        _ => ", slower than none".to_owned(),
+    };
+    let Balance { isolation, speedup } = got;
+    format!("isolation {:.0} %, speedup {speedup:.2} of {:.2}{missed}", isolation * 100.0, goal.speedup)
 }
 
 /// The verdict with the dominating scheduler, or with the distance from what is attainable.
@@ -74,8 +92,11 @@ pub fn verdict(plan: &Plan, field: &Field, score: &Score) -> String {
 pub fn portions<'a>(cells: &'a [CellVerdict]) -> Vec<Portion<'a>> {
     let mut portions = Vec::new();
     for (medium, is_rotational) in MEDIA {
-        let grids: [(&str, &dyn Fn(Kind) -> bool); 2] =
-            [("grid", &|kind| kind == Kind::Grid), ("unequal tenants and changes", &|kind| kind != Kind::Grid)];
+        let grids: [(&str, &dyn Fn(Kind) -> bool); 3] = [
+            ("grid", &|kind| kind == Kind::Grid),
+            ("unequal tenants and changes", &|kind| matches!(kind, Kind::Tenants | Kind::Changes)),
+            (UNEQUAL, &|kind| kind == Kind::Unequal),
+        ];
         for (name, fits) in grids {
             let fits = |cell: &&CellVerdict| cell.cell.is_rotational == is_rotational && fits(cell.cell.kind);
             let cells: Vec<&CellVerdict> = cells.iter().filter(fits).collect();
@@ -107,8 +128,10 @@ pub fn summary(plan: &Plan, cells: &[CellVerdict]) -> String {
 /// cells, then how soon shares settled and how steady the throughput was.
 pub fn summaries(plan: &Plan, cells: &[CellVerdict]) -> Vec<Vec<Vec<String>>> {
     let count = plan.schedulers.len();
-    let verdicts =
-        portions(cells).into_iter().map(|portion| verdict_rows(plan, &portion, &Medium::of(&portion.cells, count)));
+    let verdicts = portions(cells).into_iter().map(|portion| match portion.name {
+        UNEQUAL => balance_rows(plan, &portion),
+        _ => verdict_rows(plan, &portion, &Medium::of(&portion.cells, count)),
+    });
     let mut tables: Vec<_> = verdicts.collect();
     for (name, is_rotational) in MEDIA {
         let of_medium: Vec<_> = cells.iter().filter(|cell| cell.cell.is_rotational == is_rotational).collect();
@@ -153,6 +176,45 @@ fn verdict_rows(plan: &Plan, portion: &Portion<'_>, medium: &Medium) -> Vec<Vec<
         }),
     ];
     rows_of(plan, format!("{}, {}: {cells} cells", portion.medium, portion.name), counts, &rows)
+}
+
+/// Isolation and weighted speedup of all schedulers, over the cells that are judged by them.
+fn balance_rows(plan: &Plan, portion: &Portion<'_>) -> Vec<Vec<String>> {
+    let count = portion.cells.len();
+    let of = |index: usize| Balances(portion.cells.iter().filter_map(|cell| cell.balance(index)).collect());
+    let all: Vec<Balances> = (0..plan.schedulers.len()).map(of).collect();
+    let rows: [BalanceRow; 5] = [
+        (format!("isolation and speedup ({count})"), |all| all.count(Goal::is_reached)),
+        (format!("isolation: 60 % beside 16 times as large requests, 85 % elsewhere ({count})"), |all| {
+            all.count(Goal::is_isolated)
+        }),
+        (format!("weighted speedup not below none's ({count})"), |all| all.count(Goal::is_fast)),
+        ("isolation, %: mean/worst".to_owned(), |all| {
+            let worst = all.0.iter().map(|(_, got)| got.isolation).fold(f64::INFINITY, f64::min);
+            format!("{:.0}/{:.0}", 100.0 * all.mean(|got| got.isolation), 100.0 * worst)
+        }),
+        ("weighted speedup: mean".to_owned(), |all| format!("{:.2}", all.mean(|got| got.speedup))),
+    ];
+    let head = format!("{}, {}: {count} cells", portion.medium, portion.name);
+    let mut table = vec![std::iter::once(head).chain(plan.schedulers.iter().map(ToString::to_string)).collect()];
+    table.extend(rows.map(|(what, figure)| std::iter::once(what).chain(all.iter().map(figure)).collect()));
+    table
+}
+
+/// A row: its label, and its value for a scheduler.
+type BalanceRow = (String, fn(&Balances) -> String);
+
+/// One scheduler's figures, with what is asked for.
+struct Balances(Vec<(Goal, Balance)>);
+
+impl Balances {
+    fn count(&self, holds: fn(Goal, Balance) -> bool) -> String {
+        self.0.iter().filter(|(goal, got)| holds(*goal, *got)).count().to_string()
+    }
+
+    fn mean(&self, of: fn(&Balance) -> f64) -> f64 {
+        self.0.iter().map(|(_, got)| of(got)).sum::<f64>() / self.0.len().max(1) as f64
+    }
 }
 
 fn pace_rows(plan: &Plan, name: &str, goal_ns: u64, medium: &Medium) -> Vec<Vec<String>> {
