@@ -294,6 +294,13 @@ pub trait Elevator {
         None
     }
 
+    /// The longest request, in sectors, that a read or write of this bio's issuer should make now. The
+    /// host cuts longer transfers into pieces of this size before it submits them; a policy that answers
+    /// less than [`u32::MAX`] answers [`Traits::quantum_sectors`], so that hosts can size their tables.
+    fn longest_sectors(&self, _bio: &Bio, _now: Nanos) -> u32 {
+        u32::MAX
+    }
+
     // ---- a request's life ----
 
     /// A request enters the policy's queues. It leaves them exactly once: chosen, drained, merged

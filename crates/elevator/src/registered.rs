@@ -47,7 +47,7 @@ macro_rules! object {
 
         impl Elevator for Registered {
             /// As for [`Any`]: a host that does not know the policy supplies everything.
-            const TRAITS: Traits = Traits::TAG_SHARES;
+            const TRAITS: Traits = Traits { quantum_sectors: 8, ..Traits::TAG_SHARES };
 
             $(fn $get(&self $(, $arg: $argtype)*) -> $out {
                 self.policy.$get($($arg),*)

@@ -259,6 +259,7 @@ macro_rules! calls {
         $callback! { $head
         fn admit(&self, bio: &Bio, now: Nanos) -> Admission;
         fn merge_search(&self) -> MergeSearch;
+        fn longest_sectors(&self, bio: &Bio, now: Nanos) -> u32;
         fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool;
         fn former(&self, requests: &Requests, id: RequestId) -> Option<RequestId>;
         fn latter(&self, requests: &Requests, id: RequestId) -> Option<RequestId>;
@@ -312,7 +313,7 @@ macro_rules! forward {
         impl Elevator for Any {
             /// A host that does not know the concrete policy must supply the context and group of
             /// every request.
-            const TRAITS: Traits = Traits::TAG_SHARES;
+            const TRAITS: Traits = Traits { quantum_sectors: 8, ..Traits::TAG_SHARES };
 
             $(
                 #[inline]

@@ -36,6 +36,9 @@ pub struct Traits {
     pub schedules_writeback: bool,
     /// Linux has an elevator of this kind. `none` is the absence of one.
     pub is_elevator: bool,
+    /// Size of the pieces, in sectors, that the policy wants some transfers cut into
+    /// ([`crate::Elevator::longest_sectors`]); [`u32::MAX`] if it never does.
+    pub quantum_sectors: u32,
     /// How often later requests may overtake a request.
     pub passing: Passing,
     /// What it costs the machine's processors, and which lock it holds.
@@ -117,6 +120,7 @@ impl Traits {
         ticks_suffice: false,
         schedules_writeback: false,
         is_elevator: true,
+        quantum_sectors: u32::MAX,
         passing: Passing::Unchecked,
         locking: Locking::FIFO,
     };

@@ -206,7 +206,7 @@ fn settings(
     }
     let issuers: Vec<_> = experiment.issuers().collect();
     let max_sectors = request_sectors(experiment, info);
-    let bio_bytes = u64::from(max_sectors.min(BIO_SECTORS)) * 512;
+    let bio_bytes = u64::from(max_sectors.min(BIO_SECTORS).min(scheduler.traits().quantum_sectors)) * 512;
     // A call may begin and end within a sector.
     let bios_per_call = |place: &IssuerPlace<'_>| (place.largest_io_bytes() + 1_022).div_ceil(bio_bytes);
     let bios: u64 =

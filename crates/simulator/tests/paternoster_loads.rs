@@ -108,6 +108,20 @@ fn t07_many_outstanding_are_exact_on_nvme_and_few_are_equal() {
     assert!(deep.percent() >= 97.0 && (a / b / 3.0 - 1.0).abs() <= 0.02, "{a} {b}");
 }
 
+/// A database of weight 800 beside a backup whose requests are 64 times as large. The backup's
+/// requests are cut while it leads, which costs it little.
+#[test]
+fn small_requests_beside_much_larger_ones() {
+    for (model, depth, least, left) in [("ssd", 4, 16.0, 0.8), ("ssd-lsi", 4, 55.0, 0.75)] {
+        let pair = both(model, "give=3", || vec![("a", 800, random_reads(depth)), ("b", 100, of_size(256 * KIB, 32))]);
+        pair.print(model);
+        let ([a, b], [_, alone]) = (&megabytes(&pair.ours)[..], &megabytes(&pair.none)[..]) else {
+            panic!("two groups")
+        };
+        assert!(*a >= least && *b >= left * alone, "{a} {b}");
+    }
+}
+
 #[test]
 fn t19_mixed_sizes_share_a_link_equally() {
     for settings in ["give=3", "give=100"] {

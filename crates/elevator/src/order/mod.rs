@@ -81,6 +81,11 @@ struct Node {
     /// Others were served before it because it was not waited for.
     was_passed: bool,
     done_ns: Nanos,
+    /// The charge for its last request, in sectors.
+    last_cost: u32,
+    /// When it was last found to lead a sibling by too much, 0 if never, and that sibling's last cost.
+    led_ns: Nanos,
+    led_cost: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -169,6 +174,9 @@ impl Order {
             is_late: false,
             was_passed: false,
             done_ns: 0,
+            last_cost: 0,
+            led_ns: 0,
+            led_cost: 0,
         };
         Ok(Self {
             strict,
@@ -302,6 +310,26 @@ impl Order {
         self.lead
     }
 
+    /// The charge for the last request of a sibling that the issuer of a bio, or a group of it, was
+    /// found to lead by too much after `since_ns`; on several levels, the smallest one.
+    pub fn led_cost(&self, bio: &Bio, since_ns: Nanos) -> Option<u32> {
+        let mut at = match bio.group {
+            GroupId::ROOT if bio.is_sync() && bio.context.0 < self.contexts => bio.context.0,
+            GroupId::ROOT => self.shared_queue(ROOT),
+            group => self.node_of(group.0),
+        };
+        let mut least = None;
+        for _ in 0..=self.groups.len() {
+            let node = self.nodes.at(at);
+            if node.led_ns > since_ns {
+                least = Some(least.unwrap_or(u32::MAX).min(node.led_cost));
+            }
+            let Some(parent) = self.parent_node(at) else { break };
+            at = parent;
+        }
+        least
+    }
+
     /// How many children of the root are backlogged, in flight or expected back.
     pub fn tenants(&self) -> u32 {
         if self.is_sole() {
@@ -356,6 +384,9 @@ impl Order {
                 return Standing::InOrder;
             }
             self.lead = tag.saturating_sub(least);
+            let behind = *behind;
+            let leader = self.nodes.at_mut(node);
+            (leader.led_ns, leader.led_cost) = (now, behind.last_cost);
             if behind.in_flight > 0 {
                 return Standing::Ahead;
             }
@@ -420,6 +451,7 @@ impl Order {
             let start = node.tag.max(group.floor);
             group.virtual_time = group.virtual_time.max(start);
             node.tag = start.saturating_add(span(cost, node.inverse_weight));
+            node.last_cost = u32::try_from(cost).unwrap_or(u32::MAX);
             if is_waiting.is_some() && self.strict != Strict::Never {
                 node.in_flight = node.in_flight.wrapping_add(1);
             }
@@ -586,6 +618,9 @@ impl Order {
             is_late: false,
             was_passed: false,
             done_ns: 0,
+            last_cost: 0,
+            led_ns: 0,
+            led_cost: 0,
         };
         *self.nodes.at_mut(shared) = fresh(0, WEIGHT_DEFAULT, group.0);
         *self.nodes.at_mut(own) = fresh(above, weight, parent.0);

@@ -119,6 +119,7 @@ impl Order {
                 node.tag = node.tag.max(group.floor).saturating_add(span(cost, node.inverse_weight));
                 let start = node.tag.saturating_sub(span(u64::from(last_cost), node.inverse_weight));
                 group.virtual_time = group.virtual_time.max(start);
+                node.last_cost = last_cost;
             }
             (node.in_flight, node.done_ns) = (node.in_flight.wrapping_add(more_in_flight), done_ns);
             let (tag, parent) = (node.tag, node.parent);

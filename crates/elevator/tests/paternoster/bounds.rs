@@ -3,8 +3,8 @@
 
 use super::host::{BEGIN_NS, Host, Issuer};
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
-use block::{ContextId, GroupId};
-use hoistway_elevator::{Elevator, GroupSettings};
+use block::{ContextId, Extent, GroupId, Operation};
+use hoistway_elevator::{Attributes, Elevator, GroupSettings};
 
 /// The number after `name=` in a line of the trace.
 fn number(line: &str, name: &str) -> Option<i64> {
@@ -67,6 +67,51 @@ fn t19_sizes_make_no_difference() {
         let [small, large] = [small, large].map(|number| host.bytes[number as usize] as f64);
         assert!((small / large - 1.0).abs() <= 0.01, "{settings}: {small} against {large}");
     }
+}
+
+/// A tenant whose requests are to be cut: its context is its number.
+fn longest(host: &Host, group: u32, context: u32) -> u32 {
+    let bio = Attributes {
+        context: ContextId(context),
+        group: GroupId(group),
+        ..Attributes::new(Operation::Read, Extent::new(0, 512))
+    };
+    host.policy.longest_sectors(&bio, host.now)
+}
+
+/// Requests of a tenant that leads are cut, to 32 KiB or to what the one that it leads sends, while
+/// that one is active and for 100 ms; those of the one that lags, and of a tenant alone, never.
+#[test]
+fn requests_are_cut_while_their_tenant_leads() {
+    for (groups, sectors, cut) in [([0, 0], 8, 64), ([1, 2], 8, 64), ([1, 2], 256, 256)] {
+        let mut host = Host::new("give=3", 1, 0, 32, &[100, 800]);
+        (host.latency_ns, host.sector_ns) = (2 * MICROSECOND, 1_000);
+        let deep = host.issuer(Issuer { sectors: 512, ..Issuer::of(groups[0], 32) });
+        host.pass(100 * MILLISECOND);
+        assert_eq!(longest(&host, groups[0], deep), u32::MAX, "alone");
+        let (from_ns, until_ns) = (200 * MILLISECOND, 600 * MILLISECOND);
+        let shallow = host.issuer(Issuer { sectors, from_ns, until_ns, ..Issuer::of(groups[1], 1) });
+        host.pass(400 * MILLISECOND);
+        assert_eq!(longest(&host, groups[0], deep), cut, "it leads");
+        assert_eq!(longest(&host, groups[1], shallow), u32::MAX, "it lags");
+        host.pass(180 * MILLISECOND);
+        assert_eq!(longest(&host, groups[0], deep), cut, "the other is away for 80 ms");
+        host.pass(60 * MILLISECOND);
+        assert_eq!(longest(&host, groups[0], deep), u32::MAX, "alone again");
+    }
+}
+
+/// In nested groups the requests of a leading group's descendants are cut.
+#[test]
+fn requests_below_a_group_that_leads_are_cut() {
+    let mut host = Host::new("give=3", 1, 0, 32, &[100, 800]);
+    let below = GroupSettings { parent: GroupId(1), ..GroupSettings::with_weight(100) };
+    host.policy.group_added(GroupId(3), &below, BEGIN_NS);
+    (host.latency_ns, host.sector_ns) = (2 * MICROSECOND, 1_000);
+    let deep = host.issuer(Issuer { sectors: 512, ..Issuer::of(3, 32) });
+    host.issuer(Issuer::of(2, 1));
+    host.pass(100 * MILLISECOND);
+    assert_eq!(longest(&host, 3, deep), 64);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Admission of a request: it is refused, or given credit, cut into parts and given memory.
 
-use block::Nanos;
+use block::{Extent, GroupId, Nanos, Operation, SECTOR_BYTES};
+use elevator::{Any, Attributes, Elevator};
 use linux::buffer::Span;
 use linux::ring::Emptying;
 
-use super::state::{Part, PartKind, Pending, Request, Stage, Waiting};
+use super::state::{Part, PartKind, Pending, Request, Stage, Waiting, context_id};
 use super::{Action, Actions, Piece, Turn, Verdict};
 use crate::flush::Joined;
 use crate::protocol::{ClientRequest, Command, Failure};
@@ -14,6 +15,11 @@ use crate::table::NIL;
 const PARTS_AT_ONCE: u32 = 4;
 /// Longest range that one part empties, that is, zeroes or punches a hole into without writing.
 const MAX_EMPTYING_BYTES: u64 = 1 << 30;
+/// A scheduler's wish does not cut a request into more parts than about this: those of a read in one
+/// piece must all find room in the table of parts at once.
+const MOST_CUTS: u64 = 256;
+/// No scheduler wants requests of this length cut.
+const SHORTEST_CUT_BYTES: u64 = Any::TRAITS.quantum_sectors as u64 * SECTOR_BYTES;
 
 /// The next range of a request.
 struct Cut {
@@ -333,7 +339,7 @@ impl Turn {
         if !self.requests[request].asked.one_piece {
             let group = self.connections[self.requests[request].connection].group;
             let has_nothing = self.memory.used_bytes(group) == 0;
-            return match self.make_part(request, has_nothing) {
+            return match self.make_part(request, has_nothing, now) {
                 None => PartOutcome::NoMemory,
                 Some(part) if self.parts[part].stage == Stage::Filling => {
                     let connection = self.requests[request].connection;
@@ -354,7 +360,7 @@ impl Turn {
         // could never run.
         let may_pass_bound = self.memory.used_bytes(group) == 0;
         while self.requests[request].next_bytes < self.requests[request].end_bytes {
-            if self.make_part(request, may_pass_bound).is_none() {
+            if self.make_part(request, may_pass_bound, now).is_none() {
                 self.unmake_parts(request, start);
                 return PartOutcome::NoMemory;
             }
@@ -381,11 +387,11 @@ impl Turn {
     }
 
     /// Cuts the next part off a request and gives it memory.
-    fn make_part(&mut self, request: u32, may_pass_bound: bool) -> Option<u32> {
+    fn make_part(&mut self, request: u32, may_pass_bound: bool, now: Nanos) -> Option<u32> {
         if self.parts.room() == 0 {
             return None;
         }
-        let cut = self.cut(request)?;
+        let cut = self.cut(request, now)?;
         let connection = self.requests[request].connection;
         let group = self.connections[connection].group;
         let mut slot = None;
@@ -436,11 +442,32 @@ impl Turn {
         Some(index)
     }
 
+    /// Length of the windows that a request is cut at: what a transfer of the device may have, or less
+    /// if the scheduler wants transfers of this issuer to be shorter now.
+    fn longest_part(&self, request: u32, now: Nanos) -> u64 {
+        let Request { asked, connection, .. } = self.requests[request];
+        let most = u64::from(self.max_part_bytes);
+        if asked.length_bytes <= SHORTEST_CUT_BYTES {
+            return most;
+        }
+        // A write of part of a block would have to read it first.
+        let block_bytes = self.volume_of(connection).map_or(1, |volume| u64::from(volume.abilities.alignment_bytes));
+        let least = block_bytes.max((asked.length_bytes / MOST_CUTS).next_power_of_two());
+        let connection = &self.connections[connection];
+        let bio = Attributes {
+            context: context_id(connection),
+            group: GroupId(connection.group),
+            ..Attributes::new(Operation::Read, Extent::new(0, 0))
+        };
+        let sectors = self.queue.elevator().longest_sectors(&bio, now);
+        most.min((u64::from(sectors) * SECTOR_BYTES).max(least))
+    }
+
     /// The length and memory of the next part.
-    fn cut(&self, request: u32) -> Option<Cut> {
+    fn cut(&self, request: u32, now: Nanos) -> Option<Cut> {
         let Request { asked, connection, next_bytes: from, end_bytes: end, .. } = self.requests[request];
         let abilities = &self.volume_of(connection)?.abilities;
-        let window = u64::from(self.max_part_bytes);
+        let window = self.longest_part(request, now);
         let window_end = (from - from % window).saturating_add(window).min(end);
         match asked.command {
             Command::Read | Command::Write if asked.is_direct => {

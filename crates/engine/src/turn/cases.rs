@@ -38,11 +38,15 @@ impl Bench {
     }
 
     fn with_depth(device_depth: u32, alignment_bytes: u32, size_bytes: u64) -> Self {
+        Self::scheduled("noop", device_depth, alignment_bytes, size_bytes)
+    }
+
+    pub(super) fn scheduled(scheduler: &str, device_depth: u32, alignment_bytes: u32, size_bytes: u64) -> Self {
         let settings = TurnSettings {
             connections: 200,
             groups: 8,
             device_depth,
-            scheduler: "noop".to_owned(),
+            scheduler: scheduler.to_owned(),
             ..TurnSettings::probe()
         };
         let turn = Turn::new(&settings, settings.arena().expect("memory")).expect("a turn");
@@ -62,7 +66,7 @@ impl Bench {
     }
 
     /// Lets time pass, with what the turn does at its deadlines.
-    fn wait(&mut self, time_ns: Nanos) -> Vec<Action> {
+    pub(super) fn wait(&mut self, time_ns: Nanos) -> Vec<Action> {
         let end = self.now + time_ns;
         let mut all = Vec::new();
         while let Some(at) = self.turn.next_deadline().filter(|at| *at <= end) {

@@ -16,6 +16,8 @@ mod answer;
 mod cases;
 mod control;
 #[cfg(test)]
+mod cut_cases;
+#[cfg(test)]
 mod damage_cases;
 mod direct;
 #[cfg(test)]

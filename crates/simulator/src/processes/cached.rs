@@ -279,7 +279,9 @@ impl Processes {
             return 0;
         }
         let bio = self.bio_of(number, Operation::Read, if is_ahead { Flags::READAHEAD } else { Flags::NONE });
-        let most_pages = if self.flusher.reads_4k_bios { 1 } else { self.bio_bytes / PAGE_BYTES };
+        let bytes = (pages.end - pages.start) * PAGE_BYTES;
+        let bio_bytes = self.bio_bytes_for(&bio, bytes, now, queue);
+        let most_pages = if self.flusher.reads_4k_bios { 1 } else { bio_bytes / PAGE_BYTES };
         let shape = PageIoShape { submitter: PageSubmitter::Reader, most_pages, folio_pages: window.folio_pages };
         let mut runs = std::mem::take(&mut self.runs);
         self.cache.begin_fetch(file, pages, |run| runs.push(run));

@@ -381,7 +381,8 @@ impl Processes {
     #[inline(always)]
     fn start_io(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &self.processes[index];
-        let is_one_bio = u64::from(io.length_bytes) <= self.bio_bytes
+        let bytes = u64::from(io.length_bytes);
+        let is_one_bio = bytes <= self.bio_bytes_for(&process.template, bytes, now, queue)
             && (io.offset_bytes | u64::from(io.length_bytes)).is_multiple_of(SECTOR_BYTES)
             && io.deadline_ns.is_none()
             && io.due_ns.is_none();
@@ -391,6 +392,17 @@ impl Processes {
         } else {
             self.start_any_io(index, io, now, queue);
         }
+    }
+
+    /// The longest bio that may be submitted now for a transfer with this bio's attributes. A transfer
+    /// that no scheduler would cut is not worth the question.
+    #[inline]
+    pub(super) fn bio_bytes_for<E: Elevator>(&self, bio: &Bio, bytes: u64, now: Nanos, queue: &RequestQueue<E>) -> u64 {
+        if bytes <= u64::from(E::TRAITS.quantum_sectors) * SECTOR_BYTES {
+            return self.bio_bytes;
+        }
+        let sectors = queue.elevator().longest_sectors(bio, now);
+        self.bio_bytes.min(u64::from(sectors) * SECTOR_BYTES)
     }
 
     /// Starts an I/O that may need more than one bio, or more than a transfer.

@@ -177,10 +177,11 @@ impl Processes {
         }
         let mut at = next_byte / SECTOR_BYTES * SECTOR_BYTES;
         let end = end_byte.next_multiple_of(SECTOR_BYTES);
-        let is_plugged = end - at > self.bio_bytes && self.plug.is_some();
+        let bio_bytes = self.bio_bytes_for(&bio, u64::from(left_bytes), now, queue);
+        let is_plugged = end - at > bio_bytes && self.plug.is_some();
         let (mut bios, mut ended, mut sleeps) = (0, 0, false);
         while !sleeps {
-            let (device_byte, piece_end) = place.piece(at, end.min(at + self.bio_bytes));
+            let (device_byte, piece_end) = place.piece(at, end.min(at + bio_bytes));
             let sectors = sectors_of(piece_end - at);
             let segments = u16::try_from(sectors.div_ceil(128).max(1)).unwrap_or(u16::MAX);
             (bio.extent, bio.segments) = (Extent::new(device_byte / SECTOR_BYTES, sectors), segments);
