@@ -62,6 +62,7 @@ struct Section<'a> {
     has_map: bool,
     has_one_size: bool,
     is_bounded_by_number: bool,
+    has_own_file_size: bool,
 }
 
 /// Up to three sections; sizes are small, so that a file takes a moment.
@@ -75,6 +76,7 @@ fn file(random: &mut Stream) -> File {
         // If block sizes are random, the last block of an area may exceed it where the file
         // continues after the area.
         file.depends_on_file_end |= !section.has_one_size && section.kind == Kind::Dense;
+        file.depends_on_file_end |= section.has_own_file_size;
     }
     file
 }
@@ -94,9 +96,11 @@ impl<'a> Section<'a> {
             has_map: false,
             has_one_size: true,
             is_bounded_by_number: false,
+            has_own_file_size: false,
         };
         section.place();
         section.sizes();
+        section.extent();
         section.amount();
         section.rest();
         section
@@ -157,6 +161,36 @@ impl<'a> Section<'a> {
         self.lines.push(format!("size={}k", self.size_kib));
     }
 
+    /// Chooses the threads and the part of the file that each of them uses. If the file has a size
+    /// of its own, that part extends to the end of the file, and `size` is the amount alone.
+    fn extent(&mut self) {
+        // fio continues at twice the offset where a stride longer than the offset jumps over the
+        // end of the file.
+        let smallest_offset_kib = if self.kind == Kind::Stride { 16 } else { 4 };
+        let mut begin_kib = 0;
+        if self.chance(20) {
+            begin_kib = smallest_offset_kib + 4 * self.random.below(100);
+            self.lines.push(format!("offset={begin_kib}k"));
+        }
+        if self.chance(30) {
+            let threads = 2 + self.random.below(2);
+            self.lines.push(format!("numjobs={threads}"));
+            if self.chance(40) {
+                let increment_kib = 4 * (4 + self.random.below(60));
+                self.lines.push(format!("offset_increment={increment_kib}k"));
+                begin_kib += increment_kib * (threads - 1);
+            }
+        }
+        // With block sizes by chance, it is chance where the amount is reached.
+        if self.has_one_size && self.chance(40) {
+            // Without a rest where there is none without a size of the file.
+            let unit_kib = if self.size_kib.is_multiple_of(self.block_kib) { self.block_kib } else { 4 };
+            let more_kib = unit_kib * self.random.below(3 * self.size_kib / unit_kib + 1);
+            self.lines.push(format!("filesize={}k", begin_kib + self.block_kib + more_kib));
+            self.has_own_file_size = true;
+        }
+    }
+
     /// Chooses the job's other bounds.
     fn amount(&mut self) {
         if self.is_bounded_by_number {
@@ -181,17 +215,6 @@ impl<'a> Section<'a> {
     /// Chooses options that should not change the counts, or change them in the same way for each
     /// thread.
     fn rest(&mut self) {
-        // fio continues at twice the offset where a stride longer than the offset jumps over the
-        // end of the file.
-        let smallest_offset_kib = if self.kind == Kind::Stride { 16 } else { 4 };
-        if self.chance(20) {
-            let offset_kib = smallest_offset_kib + 4 * self.random.below(100);
-            self.lines.push(format!("offset={offset_kib}k"));
-        }
-        if self.chance(30) {
-            let threads = 2 + self.random.below(2);
-            self.lines.push(format!("numjobs={threads}"));
-        }
         if self.chance(60) {
             let depth = 1 + self.random.below(16);
             self.lines.push(format!("direct=1\nioengine=libaio\niodepth={depth}"));

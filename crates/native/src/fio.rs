@@ -219,7 +219,7 @@ fn job_file(experiment: &Experiment, index: usize, target: &Target) -> Result<St
     for (number, place) in experiment.issuers().enumerate().filter(|(_, place)| place.group == index) {
         let area = areas.of(place.job, place.thread);
         let (start, _) = workload::part_of_thread(place.job, place.thread, area.bytes);
-        let size_bytes = workload::size_of_thread(place.job, place.thread, area.bytes);
+        let (size_bytes, amount_bytes) = workload::size_of_thread(place.job, place.thread, area.bytes);
         let seed = place.job.seed.unwrap_or_else(|| experiment.run_seed()) >> 8;
         let delay = experiment.groups[index].start_ns;
         // A job without an end of its own is ended with the run; every other ends as it says, with
@@ -238,6 +238,8 @@ fn job_file(experiment: &Experiment, index: usize, target: &Target) -> Result<St
             offset_increment: Amount::Bytes(0),
             size: Some(Amount::Bytes(size_bytes)),
             file_bytes: None,
+            // The part has a size of its own here, so the amount of one loop needs another option.
+            io_size: place.job.io_size.or(amount_bytes.map(Amount::Bytes)),
             runtime_ns: place.job.runtime_ns.into_iter().chain(run_ns).min(),
             ramp_ns: if is_endless { experiment.ramp_ns } else { place.job.ramp_ns },
             start_delay_ns: (place.job.start_delay_ns.0 + delay, place.job.start_delay_ns.1 + delay),

@@ -6,8 +6,8 @@
 
 use block::random::Stream;
 
-use crate::issuer::part_of;
-use crate::job::{Direction, FileOrder, Job, Placement};
+use crate::issuer::{part_of, whole_blocks};
+use crate::job::{Amount, Direction, FileOrder, Job, Placement};
 use crate::pattern::{Offsets, Region};
 
 /// Alignment of files within an area.
@@ -34,20 +34,46 @@ struct File {
 }
 
 /// The parts of its files that a thread uses; each may be too small for any block.
-pub fn regions(job: &Job, thread: u32, area_bytes: u64) -> Vec<Region> {
+pub fn regions(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Vec<Region> {
     let count = u64::from(job.files.max(1));
+    let mut sizes = FileSizes::new(job, thread, seed);
     if count == 1 {
-        return vec![part_of(job, thread, area_bytes)];
+        let part = part_of(job, thread, area_bytes);
+        return vec![sizes.cut(0, part)];
     }
     let each_bytes = bytes_of_each(count, area_bytes);
     // Sizes of the job apply to all its files together.
     let of_one = Job { size: job.size.map(|size| size.part(count)), ..job.clone() };
     let part = part_of(&of_one, thread, each_bytes);
-    let moved = |index: u64| {
+    let mut moved = |index: u64| {
         let base = index * each_bytes;
-        Region { start_bytes: base + part.start_bytes, end_bytes: base + part.end_bytes }
+        sizes.cut(base, Region { start_bytes: base + part.start_bytes, end_bytes: base + part.end_bytes })
     };
-    (0..count).map(moved).collect()
+    (0..count).map(&mut moved).collect()
+}
+
+/// Random sizes of files (fio `filesize=4k-64k`); threads that share a file find it alike.
+struct FileSizes {
+    /// The least size, the number of sizes, and what draws one; `None` if sizes are not random.
+    range: Option<(u64, u64, Stream)>,
+}
+
+impl FileSizes {
+    fn new(job: &Job, thread: u32, seed: u64) -> Self {
+        let of = |(least_bytes, most_bytes): (u64, u64)| {
+            let path = format!("filesize/{}", job.area_name(thread));
+            let count = most_bytes.saturating_sub(least_bytes).saturating_add(1);
+            (least_bytes, count, Stream::of(job.seed.unwrap_or(seed), &path))
+        };
+        Self { range: job.least_file_bytes.zip(job.file_bytes).map(of) }
+    }
+
+    /// The region up to the end of the next file, which begins at `base`.
+    fn cut(&mut self, base: u64, region: Region) -> Region {
+        let Some((least_bytes, count, random)) = &mut self.range else { return region };
+        let file_end = base.saturating_add(*least_bytes + random.below(*count));
+        Region { end_bytes: region.end_bytes.min(file_end).max(region.start_bytes), ..region }
+    }
 }
 
 /// The length of each of `count` files in an area.
@@ -59,22 +85,26 @@ fn bytes_of_each(count: u64, area_bytes: u64) -> u64 {
 }
 
 /// The file that contains a region of a thread. If an area is split among threads, each part is its
-/// thread's own file.
+/// thread's own file. A file that only this thread uses is laid out to the end of the region,
+/// unless the region is a share of the file.
 pub(crate) fn whole_file(job: &Job, region: Region, area_bytes: u64) -> Region {
     if job.placement == Placement::Split {
         return region;
     }
     let each_bytes = bytes_of_each(job.files.max(1).into(), area_bytes).max(1);
     let start_bytes = region.start_bytes / each_bytes * each_bytes;
-    Region { start_bytes, end_bytes: start_bytes + each_bytes }
+    let is_share = job.size.is_none_or(|size| matches!(size, Amount::Percent(_)));
+    let ends_with_region = job.least_file_bytes.is_some() || job.placement == Placement::Own && !is_share;
+    let end_bytes = if ends_with_region { region.end_bytes } else { start_bytes + each_bytes };
+    Region { start_bytes, end_bytes }
 }
 
 impl Files {
-    /// The files of `job` in `regions`, each of which holds the largest block; a pass transfers
-    /// `pass_bytes` of each.
-    pub(crate) fn new(job: &Job, regions: &[Region], (area_bytes, pass_bytes): (u64, u64), mut random: Stream) -> Self {
+    /// The files of `job` in `regions`, each of which holds the largest block.
+    pub(crate) fn new(job: &Job, regions: &[Region], area_bytes: u64, mut random: Stream) -> Self {
         let file = |region: &Region, random: Stream| {
             let whole = whole_file(job, *region, area_bytes);
+            let pass_bytes = whole_blocks(job, region.end_bytes - region.start_bytes);
             File { offsets: Offsets::new(job, *region, whole, random), pass_bytes, left_bytes: pass_bytes }
         };
         let each = match regions {

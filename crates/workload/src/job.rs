@@ -534,8 +534,13 @@ pub struct Job {
     pub offset_increment: Amount,
     /// Number of bytes used from `offset`; `None` means to the end of the area.
     pub size: Option<Amount>,
-    /// Size in bytes of the file to lay out; `None` means as large as offset and size require.
+    /// Size in bytes of the file to lay out; `None` means as large as offset and size require. If
+    /// it is given, the job uses the file from `offset` to its end, and `size` in bytes is the
+    /// amount to transfer per loop.
     pub file_bytes: Option<u64>,
+    /// Each file has a random size from this to `file_bytes`; `None` means `file_bytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_file_bytes: Option<u64>,
     /// Amount to transfer per loop; `None` means `size`. If it is larger than `size`, offsets wrap.
     pub io_size: Option<Amount>,
     /// Maximum number of I/Os per thread and loop; `None` means unlimited.
@@ -545,6 +550,9 @@ pub struct Job {
 
     /// How I/Os are submitted.
     pub engine: Engine,
+    /// fio's name of the engine, for jobs of job files; it selects nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub engine_name: String,
     /// I/Os in flight per thread, at least 1; only for asynchronous and null engines.
     pub iodepth: u32,
     /// Once the depth is reached, nothing is issued until only this many are in flight; `None`
@@ -566,6 +574,9 @@ pub struct Job {
     pub fdatasync_every: u32,
     /// Whether an fsync follows the last write.
     pub end_fsync: bool,
+    /// Whether an fsync follows the writes of each pass and the last write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub fsync_on_close: bool,
 
     /// Maximum rate of a thread in bytes/s per direction; 0 means unlimited.
     pub rate_bytes_per_s: PerDirection<u64>,

@@ -1,7 +1,7 @@
 //! Workloads by name (the twelve codes, dd, bonnie, programs) and job files, with the options of
 //! the command line applied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use experiment::{Experiment, Group};
@@ -168,24 +168,37 @@ pub fn jobs_of(path: &Path, buffered_async: bool, reporter: Reporter) -> Result<
     Ok(jobs)
 }
 
-/// Gives every job without a size the default area, so that the file to create has a size.
+/// Gives the default area to every job without a size, so that the file to create has one. A job
+/// whose file another job gives a size uses that file as it is.
 pub fn give_sizes(groups: &mut [Group]) {
+    let jobs = groups.iter().flat_map(|group| &group.jobs).filter(|job| job.wanted_area_bytes().is_some());
+    let sized: BTreeSet<String> = jobs.flat_map(area_names).collect();
     for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
-        if job.wanted_area_bytes().is_none() {
-            job.size = Some(Amount::Bytes(AREA_BYTES));
+        if job.wanted_area_bytes().is_some() || area_names(job).any(|name| sized.contains(&name)) {
+            continue;
+        }
+        match job.size {
+            // A share of the file remains one.
+            Some(Amount::Percent(_)) => job.file_bytes = Some(AREA_BYTES),
+            _ => job.size = Some(Amount::Bytes(AREA_BYTES)),
         }
     }
+}
+
+fn area_names(job: &Job) -> impl Iterator<Item = String> {
+    (0..job.threads).map(|thread| job.area_name(thread))
 }
 
 /// The total size of an experiment's areas in bytes, each rounded up to a whole MiB.
 pub fn area_bytes(experiment: &Experiment) -> u64 {
     let mut areas: BTreeMap<String, u64> = BTreeMap::new();
     for place in experiment.issuers() {
-        let bytes = place.job.wanted_area_bytes().unwrap_or(AREA_BYTES);
+        let bytes = place.job.wanted_area_bytes().unwrap_or(0);
         let largest = areas.entry(place.job.area_name(place.thread)).or_default();
         *largest = (*largest).max(bytes);
     }
-    areas.values().map(|bytes| bytes.next_multiple_of(1 << 20)).sum()
+    let sized = |bytes: u64| if bytes > 0 { bytes } else { AREA_BYTES };
+    areas.values().map(|bytes| sized(*bytes).next_multiple_of(1 << 20)).sum()
 }
 
 #[cfg(test)]

@@ -29,8 +29,6 @@ pub struct Draft {
     pub block_ranges: Option<PerDirection<Option<BlockSize>>>,
     /// `bssplit`; overrides `bs` and `bsrange`.
     pub block_splits: Option<PerDirection<Option<BlockSize>>>,
-    /// Whether percentages of `bssplit` did not add up to 100 and were scaled.
-    pub split_was_scaled: bool,
     /// Percentage of reads by `rwmixread` or `rwmixwrite`, whichever came last.
     pub read_percent: u8,
     /// `rw_sequencer=identical`.
@@ -83,13 +81,12 @@ impl Default for Draft {
     fn default() -> Self {
         Self {
             job: Job::default(),
-            numbers: Numbers { base: Base::Binary, ib_suffix: None },
+            numbers: Numbers { base: Base::Binary, ib_suffix: None, remark: None },
             given_at: BTreeMap::new(),
             engine: "psync".to_owned(),
             block_bytes: PerDirection::default(),
             block_ranges: None,
             block_splits: None,
-            split_was_scaled: false,
             read_percent: 50,
             repeats_offset: false,
             priority_level: None,

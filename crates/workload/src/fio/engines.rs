@@ -12,7 +12,7 @@ use crate::job::{Engine, Job};
 /// Synchronous engines.
 const SYNC: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
 /// Asynchronous engines.
-const ASYNC: &[&str] = &["libaio", "io_uring", "io_uring_cmd", "posixaio", "linuxaio"];
+const ASYNC: &[&str] = &["libaio", "io_uring", "io_uring_cmd", "posixaio"];
 
 /// Whether hosts can do the engine's kind of I/O.
 pub(super) fn is_known(name: &str) -> bool {
@@ -30,6 +30,21 @@ pub(super) fn section(draft: &mut Draft, lines: &[Line], findings: &mut Findings
         settings(draft, lines, findings);
     } else {
         settings(draft, lines, &mut Findings::default());
+    }
+}
+
+/// The name by which a job file selects the engine of a job, so that the job is the same when the
+/// file is parsed again.
+pub(super) fn name_of(job: &Job) -> &str {
+    let name = job.engine_name.as_str();
+    // Buffered libaio would lose its depth.
+    let is_serialised = name == "libaio" && !job.direct && job.iodepth > 1;
+    match job.engine {
+        Engine::Sync if SYNC.contains(&name) => name,
+        Engine::Sync => "psync",
+        Engine::Async if ASYNC.contains(&name) && !is_serialised => name,
+        Engine::Async => "io_uring",
+        Engine::Null => "null",
     }
 }
 
@@ -55,6 +70,7 @@ pub(super) fn choose<'a>(
     at: impl Fn(&str) -> &'a Place,
     findings: &mut Findings,
 ) {
+    name.clone_into(&mut job.engine_name);
     job.engine = match name {
         "null" => Engine::Null,
         _ if SYNC.contains(&name) => Engine::Sync,
@@ -83,7 +99,7 @@ pub(super) fn choose<'a>(
         let message = "both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be capped at 1";
         findings.remark(Severity::Note, at("iodepth"), message);
     }
-    let is_serialised = matches!(name, "libaio" | "linuxaio") && !job.direct && !surroundings.buffered_async;
+    let is_serialised = name == "libaio" && !job.direct && !surroundings.buffered_async;
     if is_serialised && job.iodepth > 1 {
         let message = "buffered libaio is synchronous, the depth is limited to 1; use direct=1, or --buffered-async";
         findings.remark(Severity::Note, at("iodepth"), message);

@@ -79,6 +79,9 @@ pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findin
     let keeps_mix = !gave(&["rwmixread", "rwmixwrite", "rw"]);
     let keeps_priority = !gave(&["prio", "prioclass", "nice"]);
     let mut job = resolved(draft, &place, &Surroundings { buffered_async: true, ..Surroundings::none() }, findings);
+    if keeps_engine {
+        job.engine_name.clone_from(&before.engine_name);
+    }
     if keeps_priority {
         job.priority_bits = before.priority_bits;
     }
@@ -259,10 +262,6 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
     }
     let mut job = draft.job.clone();
     sizes(&mut job, &draft);
-    if draft.split_was_scaled && draft.block_splits.is_some() {
-        let message = "the percentages of bssplit do not add up to 100; they are scaled";
-        findings.remark(Severity::Warning, at("bssplit"), message);
-    }
     if let Mix::ReadWrite { read_percent } = &mut job.mix {
         *read_percent = draft.read_percent;
     }

@@ -136,7 +136,7 @@ impl Lexer<'_, '_> {
             Some((key, value)) => (key.trim(), Some(uncommented(value).trim())),
             None => (uncommented(text).trim(), None),
         };
-        let value = match value.map(|value| self.replaced(value)).transpose() {
+        let value = match value.map(|value| self.replaced(&place, value)).transpose() {
             Ok(value) => value.map(|value| value.trim().to_owned()),
             Err(message) => {
                 return self.findings.error(&place, message, "only ${NAME} with a plain value can be replaced");
@@ -191,13 +191,21 @@ impl Lexer<'_, '_> {
     }
 
     /// The value with `${NAME}` and the `$keywords` replaced.
-    fn replaced(&self, value: &str) -> Result<String, String> {
+    fn replaced(&mut self, place: &Place, value: &str) -> Result<String, String> {
         let mut result = String::with_capacity(value.len());
         let mut rest = value;
         while let Some((before, name)) = rest.split_once("${") {
             let (name, behind) = name.split_once('}').ok_or("'${' without '}'")?;
             result.push_str(before);
-            let value = (self.surroundings.variable)(name).unwrap_or_default();
+            let value = (self.surroundings.variable)(name);
+            if value.is_none() {
+                self.findings.remark(
+                    Severity::Warning,
+                    place,
+                    format!("the variable {name} is not set: '${{{name}}}' is replaced by nothing"),
+                );
+            }
+            let value = value.unwrap_or_default();
             if value.contains([';', '#', '\n', '\r', '$']) {
                 return Err(format!("the variable {name} holds one of ; # $ or a line end"));
             }

@@ -15,6 +15,7 @@ mod expand;
 mod fio_only;
 mod goals;
 mod lex;
+mod newer;
 mod options;
 mod output_table;
 mod program;

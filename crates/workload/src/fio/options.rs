@@ -7,7 +7,7 @@ use super::diagnostic::{Findings, Place, Severity};
 use super::draft::Draft;
 use super::units;
 use super::values::not_one_of;
-use super::{checks, output_table, table};
+use super::{checks, newer, output_table, table};
 use crate::job::{Amount, PerDirection};
 
 /// How an option is treated. Source: docs/specifications/harness.md, section 6.3.
@@ -75,7 +75,7 @@ pub struct Row {
 
 /// All rows.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    table::ROWS.iter().chain(output_table::ROWS).chain(checks::ROWS)
+    table::ROWS.iter().chain(output_table::ROWS).chain(checks::ROWS).chain(newer::ROWS)
 }
 
 /// The row of a name or alias.
@@ -101,6 +101,9 @@ pub fn apply(draft: &mut Draft, key: &str, value: Option<&str>, place: &Place, f
         let help = format!("{}: {}", row.name, row.doc);
         return findings.error(place, format!("option '{key}': {message}"), help);
     }
+    if let Some(remark) = draft.numbers.remark.take() {
+        findings.remark(Severity::Warning, place, format!("option '{key}': {remark}"));
+    }
     if let Some((text, value)) = draft.numbers.ib_suffix.take() {
         let base = if draft.numbers.base == units::Base::Binary { 1024 } else { 1000 };
         findings.note_first(place, "in fio files ", format_args!("'{text}' means {value} bytes (kb_base={base})"));
@@ -118,7 +121,9 @@ fn unknown(key: &str, place: &Place, findings: &mut Findings) {
     let help = match crate::suggest::nearest(key, all_names()) {
         Some(name) if name == key.to_lowercase() => format!("did you mean '{name}'? Names are lower case"),
         Some(name) => format!("did you mean '{name}'?"),
-        None => "fio --cmdhelp=all lists the options of fio".to_owned(),
+        None => {
+            "those of fio 3.33 are known here (hoistway list options), and the harmless ones of 3.34 to 3.42".to_owned()
+        }
     };
     findings.error(place, format!("unknown option '{shown}'"), help);
 }
@@ -175,7 +180,11 @@ fn store(draft: &mut Draft, row: &Row, value: Option<&str>) -> Outcome {
             let amount = draft.numbers.amount(text)?;
             set(draft, amount);
         }
-        Action::Time(bare_unit_ns, set) => set(draft, units::time(text, bare_unit_ns)?),
+        Action::Time(bare_unit_ns, set) => {
+            let units::Time { value_ns, remark } = units::time(text, bare_unit_ns)?;
+            draft.numbers.remark = remark;
+            set(draft, value_ns);
+        }
         Action::Switch(set) => match text {
             "0" => set(draft, false),
             "1" => set(draft, true),

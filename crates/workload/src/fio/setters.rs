@@ -144,9 +144,7 @@ pub(super) fn block_ranges(draft: &mut Draft, text: &str) -> Outcome {
 }
 
 pub(super) fn block_splits(draft: &mut Draft, text: &str) -> Outcome {
-    let (sizes, was_scaled) = draft.numbers.split(text)?;
-    draft.block_splits = Some(sizes);
-    draft.split_was_scaled = was_scaled;
+    draft.block_splits = Some(draft.numbers.split(text)?);
     Ok(())
 }
 
@@ -161,13 +159,23 @@ pub(super) fn sync_kind(draft: &mut Draft, text: &str) -> Outcome {
 }
 
 pub(super) fn start_delay(draft: &mut Draft, text: &str) -> Outcome {
-    let (earliest, latest) = text.split_once('-').unwrap_or((text, text));
-    let (earliest_ns, latest_ns) = (units::time(earliest, SECOND)?, units::time(latest, SECOND)?);
-    if earliest_ns > latest_ns {
-        return Err(format!("the range '{text}' runs backwards"));
-    }
-    draft.job.start_delay_ns = (earliest_ns, latest_ns);
+    let (earliest, latest) = units::time_range(text, SECOND)?;
+    draft.job.start_delay_ns = (earliest.value_ns, latest.value_ns);
+    draft.numbers.remark = earliest.remark.or(latest.remark);
     Ok(())
+}
+
+pub(super) fn file_sizes(draft: &mut Draft, text: &str) -> Outcome {
+    let (least_bytes, most_bytes) = draft.numbers.file_sizes(text)?;
+    draft.job.file_bytes = Some(most_bytes);
+    draft.job.least_file_bytes = (least_bytes < most_bytes).then_some(least_bytes);
+    Ok(())
+}
+
+/// fio has other names of libaio.
+pub(super) fn engine(draft: &mut Draft, text: &str) -> Outcome {
+    let name = if matches!(text, "aio" | "linuxaio") { "libaio" } else { text };
+    store(&mut draft.engine, name)
 }
 
 pub(super) fn rate_process(draft: &mut Draft, text: &str) -> Outcome {

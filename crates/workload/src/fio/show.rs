@@ -1,18 +1,19 @@
 //! Formats jobs as a job file that parses to the same jobs (`hoistway test --show-jobs`).
 //!
-//! Only values that differ from fio's defaults are written; sizes are in bytes, times in
-//! microseconds, except those of options that count milliseconds.
+//! Block size, depth, clones and engine are always written, other values if they differ from fio's
+//! defaults; sizes are in bytes, times in microseconds, except those of options that count milliseconds.
 
 use std::fmt::{Display, Write};
 
 use block::time::MILLISECOND;
 
 use super::checks::LEAST_VERIFY_INTERVAL_BYTES;
+use super::engines;
 use super::microseconds;
 use crate::goal::{Figure, Search};
 use crate::job::{
-    Amount, BlockSize, Direction, Distribution, Ends, Engine, FileOrder, Job, Mix, Pattern, PerDirection,
-    PrioritySplit, RateProcess, SyncKind, ZoneShare,
+    Amount, BlockSize, Direction, Distribution, Ends, FileOrder, Job, Mix, Pattern, PerDirection, PrioritySplit,
+    RateProcess, SyncKind, ZoneShare,
 };
 
 /// Formats these jobs as a job file. They must come from [`super::parse`], because fields that only
@@ -113,7 +114,7 @@ impl Section {
             Ends::All => self.line("exit_what", "all"),
         }
         self.flag("group_reporting", job.group_reporting);
-        self.number("numjobs", u64::from(job.threads), 1);
+        self.line("numjobs", job.threads);
     }
 
     fn place(&mut self, job: &Job) {
@@ -132,7 +133,10 @@ impl Section {
             (FileOrder::Sequential, _) => self.line("file_service_type", format_args!("sequential{run}")),
         }
         self.text("directory", &job.directory);
-        self.amount("filesize", job.file_bytes.map(Amount::Bytes));
+        match (job.least_file_bytes, job.file_bytes) {
+            (Some(least_bytes), Some(most_bytes)) => self.line("filesize", format_args!("{least_bytes}-{most_bytes}")),
+            (_, file_bytes) => self.amount("filesize", file_bytes.map(Amount::Bytes)),
+        }
         self.amount("offset", (job.offset != self.default.offset).then_some(job.offset));
         self.number("offset_align", job.offset_align_bytes, 0);
         self.amount(
@@ -217,7 +221,11 @@ impl Section {
             _ => 4096,
         });
         let [read, write, trim] = fixed;
-        self.triple("bs", PerDirection { read, write, trim }, PerDirection::all(4096));
+        if (read, read) == (write, trim) {
+            self.line("bs", read);
+        } else {
+            self.line("bs", format_args!("{read},{write},{trim}"));
+        }
         if sizes.iter().any(|size| matches!(size, BlockSize::Range { .. })) {
             let ranges = sizes.map(|size| format!("{}-{}", size.smallest_bytes(), size.largest_bytes()));
             self.line("bsrange", ranges.join(","));
@@ -235,18 +243,13 @@ impl Section {
     }
 
     fn depth(&mut self, job: &Job) {
-        self.number("iodepth", u64::from(job.iodepth), 1);
+        self.line("iodepth", job.iodepth);
         self.number("iodepth_low", u64::from(job.iodepth_low.unwrap_or(0)), 0);
         self.number("iodepth_batch_complete_min", u64::from(job.completion_batch), 1);
     }
 
     fn engine(&mut self, job: &Job) {
-        match job.engine {
-            Engine::Sync => {}
-            // Not libaio, because it would lose its depth when a buffered job is parsed again.
-            Engine::Async => self.line("ioengine", "io_uring"),
-            Engine::Null => self.line("ioengine", "null"),
-        }
+        self.line("ioengine", engines::name_of(job));
         self.flag("direct", job.direct);
         if !job.invalidate {
             self.line("invalidate", 0);
@@ -259,6 +262,7 @@ impl Section {
         self.number("fsync", u64::from(job.fsync_every), 0);
         self.number("fdatasync", u64::from(job.fdatasync_every), 0);
         self.flag("end_fsync", job.end_fsync);
+        self.flag("fsync_on_close", job.fsync_on_close);
         let continues = job.verify.as_ref().is_some_and(|verify| verify.continues);
         match (job.continue_on_error.read, job.continue_on_error.write) {
             (false, false) if continues => self.line("continue_on_error", "verify"),
@@ -457,12 +461,7 @@ fn split(size: &BlockSize) -> String {
         BlockSize::Fixed(bytes) => format!("{bytes}/100"),
         BlockSize::Range { .. } => String::new(),
         BlockSize::Split(entries) => {
-            let entry = |entry: &crate::job::SplitEntry| match (entry.weight / 100, entry.weight % 100) {
-                (percent, 0) => format!("{}/{percent}", entry.bytes),
-                // An entry with an uneven share of the remaining percentage is written without one;
-                // it gets the same share when the file is parsed again.
-                _ => format!("{}/", entry.bytes),
-            };
+            let entry = |entry: &crate::job::SplitEntry| format!("{}/{}", entry.bytes, entry.weight / 100);
             entries.iter().map(entry).collect::<Vec<_>>().join(":")
         }
     }

@@ -11,9 +11,9 @@ use super::options::Action::{Flag, Integer, Nothing, Signed, Size, Switch, Text,
 use super::options::Class::{Honoured, NoEffect, NotYet, Refused};
 use super::options::{Action, Class, Row};
 use super::setters::{
-    ZONES, block_ranges, block_splits, byte, direction, each, exit_what, file_name, file_order, flow, hint,
-    other_priority, priority_splits, program, rate_process, sequencer, small, spread, start_delay, store, sync_kind,
-    think_type, zone_mode,
+    ZONES, block_ranges, block_splits, byte, direction, each, engine, exit_what, file_name, file_order, file_sizes,
+    flow, hint, other_priority, priority_splits, program, rate_process, sequencer, small, spread, start_delay, store,
+    sync_kind, think_type, zone_mode,
 };
 use crate::job::{Amount, PerDirection};
 
@@ -92,7 +92,13 @@ pub const ROWS: &[Row] = &[
         Text(|d, text| store(&mut d.file_format, text)),
         "Format of generated file names: $jobname, $jobnum, $filenum, $clientuid.",
     ),
-    row("nrfiles", &[], Honoured, Integer(1, MAX_FILES, |d, v| d.files = Some(small(v))), "Files per thread."),
+    row(
+        "nrfiles",
+        &["nr_files"],
+        Honoured,
+        Integer(1, MAX_FILES, |d, v| d.files = Some(small(v))),
+        "Files per thread.",
+    ),
     quiet("openfiles", "files stay open during the run", "Number of files open at the same time."),
     row(
         "file_service_type",
@@ -108,8 +114,8 @@ pub const ROWS: &[Row] = &[
         "filesize",
         &[],
         Honoured,
-        Integer(512, u64::MAX, |d, v| d.job.file_bytes = Some(v)),
-        "Size of each file that is created.",
+        Text(file_sizes),
+        "Size of each file, or a range to draw it from; offsets then extend to its end, and size is the amount alone.",
     ),
     // Direction and position.
     row(
@@ -162,7 +168,7 @@ pub const ROWS: &[Row] = &[
         &[],
         Honoured,
         Size(|d, v| d.job.size = Some(v)),
-        "Size of the area of the file that is used, in bytes or percent.",
+        "Size of the area of the file that is used, in bytes or percent; with filesize the bytes to transfer.",
     ),
     row(
         "io_size",
@@ -274,7 +280,7 @@ pub const ROWS: &[Row] = &[
     refused("zone_reset_threshold", &[], ZONES, "When zones are reset."),
     refused("zone_reset_frequency", &[], ZONES, "How often zones are reset."),
     // Engine.
-    row("ioengine", &[], Honoured, Text(|d, text| store(&mut d.engine, text)), "I/O engine of the job, as in fio."),
+    row("ioengine", &[], Honoured, Text(engine), "I/O engine of the job, as in fio."),
     row("iodepth", &[], Honoured, Integer(1, 65_536, |d, v| d.job.iodepth = small(v)), "I/Os in flight."),
     row(
         "iodepth_low",
@@ -324,7 +330,13 @@ pub const ROWS: &[Row] = &[
         "Call fdatasync after this number of writes.",
     ),
     row("end_fsync", &[], Honoured, Switch(|d, on| d.job.end_fsync = on), "Call fsync at the end."),
-    not_yet("fsync_on_close", &["0"], "use end_fsync=1", "Call fsync when the file is closed."),
+    row(
+        "fsync_on_close",
+        &[],
+        Honoured,
+        Switch(|d, on| d.job.fsync_on_close = on),
+        "Call fsync when the file is closed: at the end of each pass and of the job.",
+    ),
     quiet("sync_file_range", "no host starts write-back of a range", "Start write-back of ranges."),
     row(
         "invalidate",

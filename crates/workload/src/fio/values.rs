@@ -10,6 +10,8 @@ pub struct Numbers {
     pub base: Base,
     /// The last text with a `kib`-style suffix, and its value.
     pub ib_suffix: Option<(String, u64)>,
+    /// What the last value deserves a warning for.
+    pub remark: Option<String>,
 }
 
 impl Numbers {
@@ -45,7 +47,11 @@ impl Numbers {
 
     /// Parses bytes or a percentage.
     pub fn amount(&mut self, text: &str) -> Result<Amount, String> {
-        match text.trim().strip_suffix('%') {
+        // fio cuts the number at the first percent sign; some files have two, as in a format string.
+        match text.trim().strip_suffix('%').map(|text| text.trim_end_matches('%')) {
+            Some(percent) if percent.ends_with([' ', '\t']) => {
+                Err(format!("'{text}' has a blank before '%', where fio ends the number; write {}%", percent.trim()))
+            }
             Some(percent) => {
                 let percent = self.within(percent, 0, 100)?;
                 Ok(Amount::Percent(u8::try_from(percent).unwrap_or(100)))
@@ -57,19 +63,34 @@ impl Numbers {
     /// Parses `read,write,trim`. Empty ones are `None`; the last one given also applies to those
     /// after it.
     pub fn triple(&mut self, text: &str, min: u64, max: u64) -> Result<PerDirection<Option<u64>>, String> {
+        // Without a comma, fio takes the first colon or else dash between the values of reads and
+        // writes.
+        let text = match units::split_range(text) {
+            Some((read, write)) if !text.contains(',') => &format!("{read},{write}"),
+            _ => text,
+        };
         per_direction(text, |part| self.within(part, min, max))
     }
 
-    /// Parses `low-high` per direction.
+    /// Parses `low-high` or `low:high` per direction, which `,` or `/` separates.
     pub fn ranges(&mut self, text: &str) -> Result<PerDirection<Option<BlockSize>>, String> {
-        per_direction(text, |part| {
-            let (low, high) = part.split_once('-').ok_or_else(|| format!("'{part}' is not a range such as 4k-64k"))?;
-            let (min, max) = (self.block(low)?, self.block(high)?);
-            if min > max {
-                return Err(format!("the range '{part}' runs backwards"));
-            }
-            Ok(BlockSize::Range { min, max })
+        if let Some((first, _)) = text.split_once('/') {
+            let what = "as fio's manual says; fio 3.33 ignores what follows '/'; write ','";
+            self.remark = Some(format!("'{first}' is the range of reads and what follows '/' that of writes, {what}"));
+        }
+        per_direction(&text.replace('/', ","), |part| {
+            let range = part.split_once('-').or_else(|| part.split_once(':'));
+            let (low, high) = range.ok_or_else(|| format!("'{part}' is not a range such as 4k-64k"))?;
+            let (low, high) = (self.block(low)?, self.block(high)?);
+            Ok(BlockSize::Range { min: low.min(high), max: low.max(high) })
         })
+    }
+
+    /// Parses a size of at least 512 bytes, or a range of them in any of fio's spellings.
+    pub fn file_sizes(&mut self, text: &str) -> Result<(u64, u64), String> {
+        let (low, high) = units::split_range(text).unwrap_or((text, text));
+        let (low, high) = (self.within(low, 512, u64::MAX)?, self.within(high, 512, u64::MAX)?);
+        Ok((low.min(high), low.max(high)))
     }
 
     /// Parses a block size.
@@ -78,17 +99,20 @@ impl Numbers {
         Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    /// Parses `size/percent:size/percent,...` per direction. The flag tells that percentages had to
-    /// be scaled.
-    pub fn split(&mut self, text: &str) -> Result<(PerDirection<Option<BlockSize>>, bool), String> {
-        let mut was_scaled = false;
+    /// Parses `size/percent:size/percent,...` per direction.
+    ///
+    /// As in fio, the sizes are taken in the order of their percentages. What exceeds 100 is cut
+    /// off, and what is missing goes to the last size; both are worth a remark. A percentage above
+    /// 100 counts as 100; sizes without one, or with 0, share the rest equally.
+    pub fn split(&mut self, text: &str) -> Result<PerDirection<Option<BlockSize>>, String> {
+        let mut is_uneven = false;
         let sizes = per_direction(text, |part| {
             let mut entries = Vec::new();
             for entry in part.split(':') {
                 let (bytes, percent) = entry.split_once('/').unwrap_or((entry, ""));
                 let percent = match percent.trim() {
                     "" => None,
-                    given => Some(self.within(given, 0, 100)?),
+                    given => Some(self.read(given)?.min(100)).filter(|percent| *percent > 0),
                 };
                 entries.push((self.block(bytes)?, percent));
             }
@@ -97,20 +121,21 @@ impl Numbers {
             }
             let given: u64 = entries.iter().filter_map(|(_, percent)| *percent).sum();
             let open = entries.iter().filter(|(_, percent)| percent.is_none()).count() as u64;
-            was_scaled |= given > 100 || (open == 0 && given != 100);
-            // Weights are in hundredths of a percent; entries without a percentage share the rest.
-            let share = (100_u64.saturating_sub(given) * 100).checked_div(open).unwrap_or(0);
-            let weigh = |(bytes, percent): (u32, Option<u64>)| {
-                let weight = percent.map_or(share, |percent| percent * 100);
-                SplitEntry { bytes, weight: u32::try_from(weight).unwrap_or(u32::MAX) }
-            };
-            let entries: Vec<_> = entries.into_iter().map(weigh).collect();
-            if entries.iter().all(|entry| entry.weight == 0) {
-                return Err("all percentages are 0".to_owned());
+            if given > 100 && open > 0 {
+                return Err(format!("'{part}': the percentages come to {given}, nothing is left for the others"));
             }
-            Ok(BlockSize::Split(entries))
+            is_uneven |= given > 100 || (open == 0 && given != 100);
+            let share = 100_u64.saturating_sub(given).checked_div(open).unwrap_or(0);
+            let mut entries: Vec<_> =
+                entries.into_iter().map(|(bytes, percent)| (bytes, percent.unwrap_or(share))).collect();
+            entries.sort_by_key(|(_, percent)| *percent);
+            Ok(BlockSize::Split(cut_at_100(&entries)))
         })?;
-        Ok((sizes, was_scaled))
+        if is_uneven {
+            let what = "as in fio the rest is cut off, or goes to the last size in order of percentage";
+            self.remark = Some(format!("the percentages of '{text}' do not come to 100; {what}"));
+        }
+        Ok(sizes)
     }
 
     /// Parses `60/10:30/20:...`: shares of the I/Os and of the area, the latter in percent or as
@@ -196,6 +221,22 @@ impl Numbers {
         };
         Ok((mix, pattern))
     }
+}
+
+/// Entries whose percentages come to 100; those that are left without any are omitted.
+fn cut_at_100(entries: &[(u32, u64)]) -> Vec<SplitEntry> {
+    let (mut left, last) = (100, entries.len() - 1);
+    let mut kept = Vec::new();
+    for (index, (bytes, percent)) in entries.iter().enumerate() {
+        let percent = if index == last { left } else { (*percent).min(left) };
+        left -= percent;
+        if percent > 0 {
+            kept.push(SplitEntry { bytes: *bytes, weight: u32::from(narrow(percent)) * 100 });
+        }
+    }
+    // What was cut is in another order now; the same split given in full must be equal.
+    kept.sort_by_key(|entry| entry.weight);
+    kept
 }
 
 /// Maximum block size in bytes.

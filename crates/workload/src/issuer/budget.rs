@@ -2,13 +2,15 @@
 //! `number_ios`, determined from iologs of fio 3.33.
 //!
 //! - A pass ends when nothing more fits into the thread's part, or when every block of it has been
-//!   visited. If blocks repeat, a pass may transfer more than the part holds; with an asynchronous
-//!   engine only if the job writes at random.
+//!   visited. If blocks repeat, a pass may transfer more than the part holds.
+//! - With an asynchronous engine it also ends when it has transferred `size`, unless the job writes
+//!   at random.
 //! - All passes together transfer `io_size` (or else `size`) times `loops`; the last I/O is issued
 //!   in full.
 //! - If at least one block of the largest size is missing from `io_size` after the passes of
 //!   `loops`, further passes follow.
 
+use super::region::amount_of;
 use crate::job::{BlockSize, Direction, Engine, Job, Mix, Pattern};
 
 /// The limits of a thread and its progress.
@@ -31,11 +33,11 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// The budget of a thread of `job` whose part has `part_of_file_bytes` in each of its files.
-    /// From the start of the part to the end of its file there are `room_bytes`.
-    pub(super) fn new(job: &Job, part_of_file_bytes: u64, room_bytes: u64) -> Self {
-        let files = u64::from(job.files.max(1));
-        let part_bytes = files * part_of_file_bytes;
+    /// The budget of a thread of `job`. The lengths of its parts of its files are `parts_bytes`;
+    /// from the start of the first part to the end of its file there are `room_bytes`.
+    pub(super) fn new(job: &Job, parts_bytes: &[u64], room_bytes: u64) -> Self {
+        let part_bytes: u64 = parts_bytes.iter().sum();
+        let amount_bytes = amount_of(job, part_bytes);
         let io_bytes = job.io_size.map(|amount| amount.of(part_bytes).max(1));
         let loops = job.loops.max(1);
         let time_based = job.time_based && job.runtime_ns.is_some();
@@ -45,17 +47,12 @@ impl Budget {
             ends_at_bytes: 0,
             ios_left: job.number_ios.map_or(u64::MAX, |number| number.saturating_mul(loops.into())),
             began_at_bytes: 0,
-            pass_bytes: if visits_all_once(job) {
-                files * whole_blocks(job, part_of_file_bytes).max(1)
-            } else if let Some(block_bytes) = dense_block(job) {
-                let begun_bytes = part_of_file_bytes.checked_next_multiple_of(block_bytes);
-                begun_bytes.unwrap_or(u64::MAX).min(room_bytes / block_bytes * block_bytes)
-            } else if stops_at_size(job) {
-                part_bytes
+            pass_bytes: longest_pass(job, parts_bytes, room_bytes).min(if stops_at_size(job) {
+                amount_bytes
             } else {
                 u64::MAX
-            },
-            all_bytes: io_bytes.unwrap_or(part_bytes).saturating_mul(loops.into()),
+            }),
+            all_bytes: io_bytes.unwrap_or(amount_bytes).saturating_mul(loops.into()),
             wanted_bytes: io_bytes.unwrap_or(0),
             largest_block_bytes: largest.into_iter().max().unwrap_or(1).into(),
             loops_left: loops - 1,
@@ -74,11 +71,6 @@ impl Budget {
         let mut budget = Self { pass_bytes, all_bytes: u64::MAX, wanted_bytes: 0, ..self };
         budget.begin_pass();
         budget
-    }
-
-    /// Maximum number of bytes of a pass.
-    pub(super) fn pass_bytes(&self) -> u64 {
-        self.pass_bytes
     }
 
     /// Bytes to issue before the pass ends.
@@ -131,6 +123,19 @@ impl Budget {
     }
 }
 
+/// Maximum number of bytes of a pass over parts of these lengths, as far as the pattern determines
+/// it.
+pub(super) fn longest_pass(job: &Job, parts_bytes: &[u64], room_bytes: u64) -> u64 {
+    if visits_all_once(job) {
+        parts_bytes.iter().map(|part_bytes| whole_blocks(job, *part_bytes).max(1)).sum()
+    } else if let Some(block_bytes) = dense_block(job) {
+        let begun_bytes = parts_bytes[0].checked_next_multiple_of(block_bytes);
+        begun_bytes.unwrap_or(u64::MAX).min(room_bytes / block_bytes * block_bytes)
+    } else {
+        u64::MAX
+    }
+}
+
 /// Whether a pass transfers each block of the part once and then ends.
 fn visits_all_once(job: &Job) -> bool {
     job.files > 1 || job.uses_random_map() || job.trims_to_map() || matches!(job.mix, Mix::TrimWrite | Mix::Rewrite)
@@ -147,16 +152,18 @@ fn dense_block(job: &Job) -> Option<u64> {
     }
 }
 
-/// Whether a pass ends when it has transferred as many bytes as the part has.
+/// Whether a pass ends when it has transferred the bytes of one loop.
 fn stops_at_size(job: &Job) -> bool {
     let writes_anywhere = matches!(job.pattern, Pattern::Random { .. })
         && !job.random_map
         && job.mix.directions().contains(&Direction::Write);
-    job.engine == Engine::Async && !writes_anywhere
+    // fio's null engine has a queue if the depth is above 1.
+    let has_queue = job.engine == Engine::Async || job.engine == Engine::Null && job.iodepth > 1;
+    has_queue && !writes_anywhere
 }
 
 /// The length of a part without the rest at its end that is smaller than a block.
-pub(super) fn whole_blocks(job: &Job, part_bytes: u64) -> u64 {
+pub(crate) fn whole_blocks(job: &Job, part_bytes: u64) -> u64 {
     let smallest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).smallest_bytes());
     let unit = u64::from(smallest.min().unwrap_or(1).max(1));
     part_bytes / unit * unit
@@ -171,7 +178,7 @@ mod tests {
     /// fit.
     fn moved_kib(job: Job) -> u64 {
         let job = Job { block_sizes: PerDirection::all(BlockSize::Fixed(16 << 10)), ..job };
-        let mut budget = Budget::new(&job, 168 << 10, 168 << 10);
+        let mut budget = Budget::new(&job, &[168 << 10], 168 << 10);
         let mut kib = 0;
         while !budget.pass_is_over() || budget.next_pass(false) {
             budget.issued(16 << 10);

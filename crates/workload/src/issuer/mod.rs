@@ -29,7 +29,7 @@ use crate::files::whole_file;
 use crate::job::Job;
 use crate::program::Run;
 use crate::replay::Player;
-use budget::Budget;
+pub(crate) use budget::whole_blocks;
 pub use flow::Flows;
 pub use goal_monitor::Ending;
 pub use reading_back::Check;
@@ -347,14 +347,17 @@ pub fn part_of_thread(job: &Job, thread: u32, area_bytes: u64) -> (u64, u64) {
     (part.start_bytes, part.end_bytes)
 }
 
-/// Bytes of a thread's part that one pass transfers. If a pass transfers every block once, the rest
+/// Bytes of a thread's part that its pattern uses, and how many of them one loop transfers
+/// (`None`: all). If a pass transfers every block once, the rest
 /// at the end that is smaller than a block is excluded. If the part is placed in a larger file, it
 /// must have this size, because otherwise that rest would be used.
-pub fn size_of_thread(job: &Job, thread: u32, area_bytes: u64) -> u64 {
+pub fn size_of_thread(job: &Job, thread: u32, area_bytes: u64) -> (u64, Option<u64>) {
     let part = part_of(job, thread, area_bytes);
     let part_bytes = part.end_bytes - part.start_bytes;
     let room_bytes = whole_file(job, part, area_bytes).end_bytes - part.start_bytes;
-    Budget::new(job, part_bytes, room_bytes).pass_bytes().min(part_bytes)
+    let amount_bytes = region::amount_of(job, part_bytes);
+    let used_bytes = budget::longest_pass(job, &[part_bytes], room_bytes).min(part_bytes);
+    (used_bytes, (amount_bytes < part_bytes).then_some(amount_bytes))
 }
 
 /// The random stream from which a thread's other streams are drawn, derived from the seed of the

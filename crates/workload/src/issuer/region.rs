@@ -4,8 +4,12 @@ use super::Unsuitable;
 use crate::job::{Amount, Job, Placement};
 use crate::pattern::Region;
 
-/// A thread's part of the area, which may be too small for any block.
+/// A thread's part of the area, which may be too small for any block. As in fio it extends over
+/// `size`, or to the end of the file if `filesize` is given; `size` is then the amount to transfer
+/// (see [`amount_of`]).
 pub(crate) fn part_of(job: &Job, thread: u32, area_bytes: u64) -> Region {
+    // A file may be larger than this job says, if another job lays it out.
+    let area_bytes = job.file_bytes.map_or(area_bytes, |file_bytes| file_bytes.min(area_bytes));
     let (base, end) = match job.placement {
         Placement::Shared | Placement::Own => (0, area_bytes),
         Placement::Split => {
@@ -30,11 +34,19 @@ pub(crate) fn part_of(job: &Job, thread: u32, area_bytes: u64) -> Region {
     let start_bytes = base.saturating_add(skipped).saturating_add(increments).min(end);
     let room = end - start_bytes;
     let size_bytes = match job.size {
-        None | Some(Amount::Bytes(0)) => room,
-        Some(amount @ Amount::Bytes(_)) => amount.of(area_bytes).min(room),
+        Some(Amount::Bytes(bytes)) if bytes > 0 && job.file_bytes.is_none() => bytes.min(room),
+        None | Some(Amount::Bytes(_)) => room,
         Some(percent) => whole_pages(percent, end - base).min(room),
     };
     Region { start_bytes, end_bytes: start_bytes + size_bytes }
+}
+
+/// Bytes that one loop of a job transfers whose parts hold `part_bytes` in all its files together.
+pub(super) fn amount_of(job: &Job, part_bytes: u64) -> u64 {
+    match job.size {
+        Some(Amount::Bytes(bytes)) if bytes > 0 => bytes.min(part_bytes),
+        _ => part_bytes,
+    }
 }
 
 /// An amount as given; a percentage in whole pages, because unaligned direct I/O is refused.
@@ -46,16 +58,18 @@ fn whole_pages(amount: Amount, area_bytes: u64) -> u64 {
 }
 
 /// The parts of a thread that follows a pattern, one per file, checked to hold its largest block.
-pub(super) fn regions_of(job: &Job, thread: u32, area_bytes: u64) -> Result<Vec<Region>, Unsuitable> {
-    let regions = crate::files::regions(job, thread, area_bytes);
-    // All parts have the same size.
-    let part_bytes = regions.first().map_or(0, |region| region.end_bytes - region.start_bytes);
+pub(super) fn regions_of(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Result<Vec<Region>, Unsuitable> {
+    let mut regions = crate::files::regions(job, thread, area_bytes, seed);
+    let length_bytes = |region: &Region| region.end_bytes - region.start_bytes;
+    let part_bytes = regions.iter().map(length_bytes).max().unwrap_or(0);
     let largest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).largest_bytes());
     let block_bytes = u64::from(largest.max().unwrap_or(1).max(1));
     if part_bytes < block_bytes {
         let job = job.name.clone();
         return Err(Unsuitable::AreaTooSmall { job, thread, part_bytes, block_bytes, area_bytes });
     }
+    // Of files whose sizes are random, some may be too small for a block.
+    regions.retain(|region| length_bytes(region) >= block_bytes);
     Ok(regions)
 }
 

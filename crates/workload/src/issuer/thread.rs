@@ -18,7 +18,7 @@ use super::flow::{FlowWait, Flows, Part};
 use super::goal_monitor::{Ending, GoalMonitor};
 use super::in_flight::InFlight;
 use super::reading_back::{ReadingBack, Written};
-use super::region::regions_of;
+use super::region::{amount_of, regions_of};
 use super::rewrite_blocks::RewriteBlocks;
 use super::{Io, Next, Tokens, Unsuitable, root_stream};
 use crate::arrival::{Pacer, Pauses};
@@ -68,7 +68,7 @@ impl FastPath {
     fn of(job: &Job, sizes: &[Sizes; 3], has_one_file: bool) -> Option<Self> {
         let direction = match job.mix {
             Mix::Read => Direction::Read,
-            Mix::Write if job.fsync_every == 0 && job.fdatasync_every == 0 => Direction::Write,
+            Mix::Write if job.fsync_every == 0 && job.fdatasync_every == 0 && !job.fsync_on_close => Direction::Write,
             Mix::Trim => Direction::Trim,
             _ => return None,
         };
@@ -125,6 +125,7 @@ pub(super) struct Thread {
     writes_issued: u64,
     sync_is_due: bool,
     end_fsync: bool,
+    fsync_on_close: bool,
     continue_on_error: [bool; 3],
     ignored_errnos: [Box<[u16]>; 3],
     /// Blocks that were written and not yet read back.
@@ -138,9 +139,8 @@ pub(super) struct Thread {
 impl Thread {
     /// See [`super::Issuer::new`].
     pub(super) fn new(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Result<Self, Unsuitable> {
-        let regions = regions_of(job, thread, area_bytes)?;
-        let (files, region) = (regions.len() as u64, regions[0]);
-        let part_bytes = region.end_bytes - region.start_bytes;
+        let regions = regions_of(job, thread, area_bytes, seed)?;
+        let parts_bytes: Vec<u64> = regions.iter().map(|region| region.end_bytes - region.start_bytes).collect();
         let mut root = root_stream(job, thread, seed);
         let mut stream = || Stream::new(root.next());
         let (offset_stream, mut choices, pace_stream) = (stream(), stream(), stream());
@@ -150,13 +150,14 @@ impl Thread {
         let resume_at = low.min(depth - job.completion_batch.clamp(1, depth));
         let (earliest, latest) = job.start_delay_ns;
         let start_delay_ns = earliest + choices.below(latest.saturating_sub(earliest).saturating_add(1));
-        let file_bytes = whole_blocks(job, part_bytes);
-        let room_bytes = whole_file(job, region, area_bytes).end_bytes - region.start_bytes;
-        let mut budget = Budget::new(job, part_bytes, room_bytes);
+        let room_bytes = whole_file(job, regions[0], area_bytes).end_bytes - regions[0].start_bytes;
+        let mut budget = Budget::new(job, &parts_bytes, room_bytes);
         let mut reading_back = ReadingBack::new(job, depth);
         if let Some(reading_back) = &mut reading_back {
-            let pass_bytes = files * file_bytes;
-            let all_bytes = job.io_size.map_or(pass_bytes, |amount| amount.of(files * part_bytes)).max(1);
+            let part_bytes = parts_bytes.iter().sum();
+            let whole_bytes = parts_bytes.iter().map(|bytes| whole_blocks(job, *bytes)).sum();
+            let pass_bytes = amount_of(job, part_bytes).min(whole_bytes);
+            let all_bytes = job.io_size.map_or(pass_bytes, |amount| amount.of(part_bytes)).max(1);
             budget = budget.of_passes(reading_back.bytes_of_pass(job, pass_bytes.max(1), all_bytes));
         }
         let sizes = Direction::ALL.map(|direction| Sizes::new(job.block_sizes.of(direction), job.sizes_unaligned));
@@ -164,14 +165,14 @@ impl Thread {
         let has_own_time = pacer.is_some() || pauses.is_some();
         Ok(Self {
             stage: Stage::Fresh,
-            fast_path: FastPath::of(job, &sizes, files == 1).filter(|_| !has_own_time),
+            fast_path: FastPath::of(job, &sizes, regions.len() == 1).filter(|_| !has_own_time),
             tokens: Tokens::new(depth),
             resume_at,
             is_draining: false,
             mix: job.mix,
             sizes,
             sizes_by_pattern: job.sizes_by_pattern,
-            offsets: Files::new(job, &regions, (area_bytes, file_bytes), offset_stream),
+            offsets: Files::new(job, &regions, area_bytes, offset_stream),
             choices,
             chosen: None,
             trimmed: None,
@@ -191,7 +192,8 @@ impl Thread {
             sync_every: [job.fsync_every, job.fdatasync_every],
             writes_issued: 0,
             sync_is_due: false,
-            end_fsync: job.end_fsync && job.mix.has_writes(),
+            end_fsync: (job.end_fsync || job.fsync_on_close) && job.mix.has_writes(),
+            fsync_on_close: job.fsync_on_close,
             continue_on_error: Direction::ALL.map(|direction| *job.continue_on_error.of(direction)),
             ignored_errnos: Direction::ALL.map(|direction| job.goals.ignored_errnos.of(direction).clone().into()),
             reading_back,
@@ -619,6 +621,7 @@ impl Thread {
         let begins = self.budget.next_pass(has_more);
         if begins {
             self.offsets.rewind();
+            self.sync_is_due |= self.fsync_on_close && self.writes_issued > 0;
         }
         begins
     }

@@ -48,7 +48,7 @@ const KEYS: &[Key] = &[
 
 /// Parses a time of 1 us to 1 h; a bare number is in microseconds, as for pauses in job files.
 fn span(key: &str, text: &str) -> Result<Nanos, String> {
-    let time_ns = units::time(text, MICROSECOND)?;
+    let time_ns = units::time(text, MICROSECOND)?.value_ns;
     let allowed = MICROSECOND..=3600 * block::time::SECOND;
     if allowed.contains(&time_ns) { Ok(time_ns) } else { Err(format!("{key}={text} is outside the allowed 1us to 1h")) }
 }
