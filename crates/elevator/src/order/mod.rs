@@ -134,6 +134,8 @@ pub struct Order {
     sole: SoleIssuer,
     /// The lead, in virtual time, of the last queue that was found to lead by too much.
     lead: u64,
+    /// The node that was last found to lead a sibling by too much.
+    leader: u32,
     violations: u32,
 }
 
@@ -192,6 +194,7 @@ impl Order {
             contexts: configuration.contexts,
             sole: SoleIssuer::NONE,
             lead: 0,
+            leader: 0,
             violations: 0,
         })
     }
@@ -310,6 +313,14 @@ impl Order {
         self.lead
     }
 
+    /// Notes when the last [`Standing`] that was not [`Standing::InOrder`] was found.
+    pub fn note_leader(&mut self, now: Nanos) {
+        let Some(first) = self.groups.at(self.nodes.at(self.leader).parent).busy.first() else { return };
+        let led_cost = self.nodes.at(first).last_cost;
+        let leader = self.nodes.at_mut(self.leader);
+        (leader.led_ns, leader.led_cost) = (now, led_cost);
+    }
+
     /// The charge for the last request of a sibling that the issuer of a bio, or a group of it, was
     /// found to lead by too much after `since_ns`; on several levels, the smallest one.
     pub fn led_cost(&self, bio: &Bio, since_ns: Nanos) -> Option<u32> {
@@ -384,9 +395,7 @@ impl Order {
                 return Standing::InOrder;
             }
             self.lead = tag.saturating_sub(least);
-            let behind = *behind;
-            let leader = self.nodes.at_mut(node);
-            (leader.led_ns, leader.led_cost) = (now, behind.last_cost);
+            self.leader = node;
             if behind.in_flight > 0 {
                 return Standing::Ahead;
             }

@@ -71,6 +71,7 @@ impl Paternoster {
         if standing == Standing::InOrder {
             return Some(Decision::Send(slot, Why::InOrder));
         }
+        self.order.note_leader(self.now);
         self.meter.contended(self.now, self.order.tenants());
         let floor_q8 = self.controller.floor_q8();
         if self.is_below(floor_q8) {
