@@ -4,11 +4,12 @@
 //! Every table, page and assertion reads cells; the figures that a view shows are computed here or
 //! in the modules used here.
 
+use crate::entitlement::{self, Entitlement};
 use crate::group::Group;
 use crate::histogram::Histogram;
-use crate::measurement::{Flag, GroupMeasurement, Measurement, SchedulerInForce};
+use crate::measurement::{Flag, GroupMeasurement, Measurement, SchedulerInForce, SoloRates};
 use crate::recorder::IoDirection;
-use crate::share::{Fairness, due_up_to};
+use crate::share::{Fairness, due};
 use crate::statistics::Estimate;
 use crate::{SchedulerSpec, ShareUnit};
 
@@ -40,6 +41,9 @@ pub struct Cell<'a> {
     /// How well the shares fit the weights, from the mean throughput of the groups. `None` if
     /// nothing was done or no shares were due ([`FIO`]).
     pub fairness: Option<Fairness>,
+    /// How much of what it is entitled to each group got, by the mean rates. `None` without the
+    /// groups' rates alone, or for a single group.
+    pub entitlement: Option<Entitlement>,
     /// Throughput relative to the best scheduler of the same workload and thread count, 0 to 1.
     pub efficiency: Estimate,
     /// Failed requests in all runs.
@@ -138,13 +142,30 @@ impl<'a> Cell<'a> {
             ios_per_s: over(&runs, Measurement::ios_per_s),
             groups: groups.collect(),
             fairness: None,
+            entitlement: None,
             efficiency: Estimate::of(&[1.0]),
             errors: runs.iter().flat_map(|run| &run.groups).map(GroupMeasurement::errors).sum(),
             flags,
             runs,
         };
         cell.fairness = cell.fairness_of(&cell.runs);
+        cell.entitlement = cell.entitlement_of(&cell.runs);
         cell
+    }
+
+    /// How much of what it is entitled to each group got, by the mean of each over `runs`.
+    pub fn entitlement_of(&self, runs: &[&Measurement]) -> Option<Entitlement> {
+        let first = runs.first().filter(|_| self.groups.len() > 1)?;
+        let (experiment, rates) = (&first.experiment, &first.solo_rates);
+        let window = (experiment.ramp_ns, experiment.ramp_ns + first.window_ns);
+        let entitled = entitlement::of_groups(&experiment.groups, rates, window)?;
+        let got = |group: &CellGroup<'_>| {
+            let counts_ios = rates.get(group.index).is_some_and(SoloRates::counts_ios);
+            let amount = |it: &GroupMeasurement| if counts_ios { it.ios() } else { it.bytes() };
+            over(runs, |run| run.groups.get(group.index).map_or(0.0, |it| run.per_s(amount(it)))).mean
+        };
+        let entitled = self.groups.iter().map(|group| entitled[group.index]).collect();
+        Entitlement::of(self.groups.iter().map(got).collect(), entitled)
     }
 
     /// How well the shares of `runs` fit the weights, by the mean of each group over them.
@@ -161,8 +182,7 @@ impl<'a> Cell<'a> {
         let got: Vec<f64> = self.groups.iter().map(got).collect();
         let weights: Vec<u32> = runs[0].groups.iter().map(|group| group.effective_weight).collect();
         let unit = experiment.share_unit;
-        let solo_rates: Vec<f64> = runs[0].solo_rates.iter().map(|solo_rates| solo_rates.per_s(unit)).collect();
-        let due = due_up_to(got.iter().sum(), &experiment.groups, &weights, unit, &solo_rates);
+        let due = due(got.iter().sum(), &experiment.groups, &weights, unit);
         let due: Vec<f64> = self.groups.iter().map(|group| due[group.index]).collect();
         Fairness::of(&got, &due)
     }

@@ -35,6 +35,7 @@ pub mod blkio;
 pub mod cell;
 pub mod diagnostic;
 pub mod dispatches;
+pub mod entitlement;
 pub mod exit;
 mod experiment;
 pub mod group;

@@ -38,7 +38,8 @@ pub struct Measurement {
     /// for the root: the content of the `blkio.*` files. Empty if it keeps none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blkio: BTreeMap<String, blkio::Statistics>,
-    /// The rates of each group when it ran alone, if requested (`--calibrate`); empty otherwise.
+    /// The rates of each group when it ran alone, and of the device kept full with its kind of
+    /// request; empty if they were not measured (`--no-solo`).
     #[serde(default, rename = "alone", skip_serializing_if = "Vec::is_empty")]
     pub solo_rates: Vec<SoloRates>,
     /// What the machine's processors did, where they are simulated (`contention=1`).
@@ -71,7 +72,7 @@ impl ProcessorTime {
     }
 }
 
-/// Rates of a group that runs alone.
+/// Rates of a group that runs alone, without a scheduler.
 #[derive(Copy, Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct SoloRates {
     /// Bytes per second.
@@ -80,6 +81,13 @@ pub struct SoloRates {
     pub ios_per_s: f64,
     /// Device time in nanoseconds per second.
     pub device_ns_per_s: f64,
+    /// Bytes per second of the device kept full with requests of this kind; 0 if not known, as in
+    /// results of older versions.
+    #[serde(default)]
+    pub full_bytes_per_s: f64,
+    /// I/Os per second of that device.
+    #[serde(default)]
+    pub full_ios_per_s: f64,
 }
 
 impl SoloRates {
@@ -89,6 +97,25 @@ impl SoloRates {
             ShareUnit::Bytes => self.bytes_per_s,
             ShareUnit::Ios => self.ios_per_s,
             ShareUnit::Time => self.device_ns_per_s,
+        }
+    }
+
+    /// Whether the rate of the full device was measured as well.
+    pub fn is_full_known(&self) -> bool {
+        self.full_bytes_per_s > 0.0 || self.full_ios_per_s > 0.0
+    }
+
+    /// Whether the group is judged by I/Os because it transfers no bytes.
+    pub fn counts_ios(&self) -> bool {
+        self.bytes_per_s <= 0.0 && self.full_bytes_per_s <= 0.0
+    }
+
+    /// The rate alone and that of the full device: bytes per second, or I/Os if there are none.
+    pub fn claimed(&self) -> (f64, f64) {
+        if self.counts_ios() {
+            (self.ios_per_s, self.full_ios_per_s)
+        } else {
+            (self.bytes_per_s, self.full_bytes_per_s)
         }
     }
 }

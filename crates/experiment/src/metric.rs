@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
+use crate::entitlement::Entitlement;
 use crate::measurement::{GroupMeasurement, Measurement, Tally};
 use crate::recorder::IoDirection;
 use crate::share::Fairness;
@@ -47,6 +48,10 @@ pub enum Metric {
     Late,
     /// Their fraction of all requests.
     LateShare,
+    /// Got / entitled of a group, or of the group that is worst off; at most 1.
+    Isolation,
+    /// Bytes per second that a group is entitled to.
+    Entitled,
     /// Largest share error of all groups.
     ShareErrorMax,
     /// Mean share error of all groups.
@@ -90,7 +95,7 @@ pub enum Scope {
 
 impl Metric {
     /// All metrics with their names, quantities and scopes.
-    pub const ALL: [(&'static str, Metric, Quantity, Scope); 24] = [
+    pub const ALL: [(&'static str, Metric, Quantity, Scope); 26] = [
         ("total_bw", Metric::TotalBw, Quantity::BytesPerSecond, Scope::Cell),
         ("total_iops", Metric::TotalIops, Quantity::Count, Scope::Cell),
         ("bw", Metric::Bw, Quantity::BytesPerSecond, Scope::Group),
@@ -108,6 +113,8 @@ impl Metric {
         ("own_bw", Metric::OwnBw, Quantity::BytesPerSecond, Scope::Group),
         ("late", Metric::Late, Quantity::Count, Scope::Either),
         ("late_share", Metric::LateShare, Quantity::Ratio, Scope::Either),
+        ("isolation", Metric::Isolation, Quantity::Ratio, Scope::Either),
+        ("entitled", Metric::Entitled, Quantity::BytesPerSecond, Scope::Group),
         ("share_error_max", Metric::ShareErrorMax, Quantity::Ratio, Scope::Cell),
         ("share_error_mean", Metric::ShareErrorMean, Quantity::Ratio, Scope::Cell),
         ("share_error", Metric::ShareError, Quantity::Ratio, Scope::Group),
@@ -172,6 +179,11 @@ impl Metric {
                 let (late, all) = late(run, index);
                 if all > 0.0 { late / all } else { 0.0 }
             }),
+            Metric::Isolation => entitlement(cell, |it| match group {
+                Some(group) => it.fulfilled.get(group).copied().flatten().map(|part| part.min(1.0)),
+                None => Some(it.isolation),
+            })?,
+            Metric::Entitled => entitled(cell, group?)?,
             Metric::ShareErrorMax => fairness(cell, |fairness| Some(fairness.error_max))?,
             Metric::ShareErrorMean => fairness(cell, |fairness| Some(fairness.error_mean))?,
             Metric::ShareError => fairness(cell, |fairness| fairness.error(group?))?,
@@ -242,6 +254,21 @@ fn fairness(cell: &Cell<'_>, figure: impl Fn(&Fairness) -> Option<f64>) -> Optio
     let per_set = cell.runs.iter().filter_map(|run| cell.fairness_of(&[*run]));
     let values: Vec<f64> = per_set.filter_map(|fairness| figure(&fairness)).collect();
     Some(Estimate::of(&values).around(mean))
+}
+
+/// A figure of entitlements from the groups' means, with the interval of single sets.
+fn entitlement(cell: &Cell<'_>, figure: impl Fn(&Entitlement) -> Option<f64>) -> Option<Estimate> {
+    let mean = figure(cell.entitlement.as_ref()?)?;
+    let per_set = cell.runs.iter().filter_map(|run| cell.entitlement_of(&[*run]));
+    let values: Vec<f64> = per_set.filter_map(|entitlement| figure(&entitlement)).collect();
+    Some(Estimate::of(&values).around(mean))
+}
+
+/// What a group is entitled to; `None` if that is counted in I/Os.
+fn entitled(cell: &Cell<'_>, group: usize) -> Option<Estimate> {
+    let index = cell.groups.get(group)?.index;
+    let counts_ios = cell.runs.first()?.solo_rates.get(index)?.counts_ios();
+    if counts_ios { None } else { entitlement(cell, |it| it.entitled_per_s.get(group).copied()) }
 }
 
 #[cfg(test)]

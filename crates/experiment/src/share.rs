@@ -64,25 +64,41 @@ pub fn due_up_to(
 ) -> Vec<f64> {
     let mut due = vec![0.0; groups.len()];
     let all: Vec<usize> = (0..groups.len()).filter(|&index| !groups[index].jobs.is_empty()).collect();
-    let by_path = groups.iter().enumerate().map(|(index, group)| (group.path.as_str(), index)).collect();
-    let tree = Tree { groups, by_path, effective_weights, unit, alone_per_s };
-    tree.divide("", capacity_per_s, &all, &mut due);
+    let demand = |(index, group)| smaller(demand_per_s(group, unit), alone_per_s.get(index).copied());
+    let demands = groups.iter().enumerate().map(demand).collect();
+    let limit =
+        |group: &Group, members: &[usize]| limit_per_s(group, members.iter().map(|&member| &groups[member]), unit);
+    Tree::new(groups, effective_weights, demands, &limit).divide("", capacity_per_s, &all, &mut due);
     due
 }
 
-/// The groups as a tree of paths.
-struct Tree<'a> {
+/// The groups as a tree of paths, with what each can use at most.
+pub(crate) struct Tree<'a> {
     groups: &'a [Group],
     by_path: BTreeMap<&'a str, usize>,
     effective_weights: &'a [u32],
-    unit: ShareUnit,
-    alone_per_s: &'a [f64],
+    /// The maximum that each group's own jobs can use, in the unit of what is divided; `None` means
+    /// unlimited.
+    demands: Vec<Option<f64>>,
+    /// The maximum that a group lets its members use together.
+    limit: &'a dyn Fn(&Group, &[usize]) -> Option<f64>,
 }
 
-impl Tree<'_> {
+impl<'a> Tree<'a> {
+    /// The tree of `groups`, with one weight and one demand per group.
+    pub(crate) fn new(
+        groups: &'a [Group],
+        effective_weights: &'a [u32],
+        demands: Vec<Option<f64>>,
+        limit: &'a dyn Fn(&Group, &[usize]) -> Option<f64>,
+    ) -> Self {
+        let by_path = groups.iter().enumerate().map(|(index, group)| (group.path.as_str(), index)).collect();
+        Self { groups, by_path, effective_weights, demands, limit }
+    }
+
     /// Divides `capacity` among the children of the group at `prefix` (empty, or ending in `/`),
     /// whose leaves are `leaves`.
-    fn divide(&self, prefix: &str, capacity: f64, leaves: &[usize], due: &mut [f64]) {
+    pub(crate) fn divide(&self, prefix: &str, capacity: f64, leaves: &[usize], due: &mut [f64]) {
         let mut children: Vec<(&str, Vec<usize>)> = Vec::new();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         let mut own = None;
@@ -125,17 +141,15 @@ impl Tree<'_> {
         group.leaf_weight.map_or_else(|| self.weight(&group.path), |weight| f64::from(weight.get()))
     }
 
-    /// The maximum that a group's own jobs can use.
     fn demand_of(&self, leaf: usize) -> Option<f64> {
-        smaller(demand_per_s(&self.groups[leaf], self.unit), self.alone_per_s.get(leaf).copied())
+        self.demands.get(leaf).copied().flatten()
     }
 
     /// The maximum that a subtree can use: the sum of its leaves, limited by its own limit.
     fn demand(&self, path: &str, members: &[usize]) -> Option<f64> {
         let leaves: Option<f64> = members.iter().map(|&leaf| self.demand_of(leaf)).sum();
         let own = self.by_path.get(path).map(|index| &self.groups[*index]);
-        let limit = own.and_then(|group| limit_per_s(group, members.iter().map(|&leaf| &self.groups[leaf]), self.unit));
-        smaller(leaves, limit)
+        smaller(leaves, own.and_then(|group| (self.limit)(group, members)))
     }
 }
 
@@ -179,7 +193,7 @@ fn rate_per_s(job: &Job, unit: ShareUnit) -> Option<f64> {
 
 /// A group's limit as it applies to the jobs of `members`; `None` if a direction that they use is
 /// unlimited.
-fn limit_per_s<'a>(group: &Group, members: impl Iterator<Item = &'a Group>, unit: ShareUnit) -> Option<f64> {
+pub(crate) fn limit_per_s<'a>(group: &Group, members: impl Iterator<Item = &'a Group>, unit: ShareUnit) -> Option<f64> {
     let mut uses = (None::<f64>, None::<f64>);
     for job in members.flat_map(|member| &member.jobs) {
         let (reads, writes) = match job.mix {

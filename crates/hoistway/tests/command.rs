@@ -39,7 +39,7 @@ fn case_1_without_arguments_four_schedulers_are_shown_and_a_result_is_stored() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     let rows = said.stdout.lines().skip_while(|line| !line.starts_with("sched")).skip(1);
     let rows: Vec<&str> = rows.take_while(|line| !line.starts_with(' ')).map(first_word).collect();
-    assert_eq!(rows, ["none", "mq-deadline", "bfq", "paternoster"], "{}", said.stdout);
+    assert_eq!(rows, ["entitled", "none", "mq-deadline", "bfq", "paternoster"], "{}", said.stdout);
     assert!(said.stdout.contains("weight 100:200:300:400") && said.stdout.contains("model:sata"), "{}", said.stdout);
     let stored = entries(directory.path());
     assert!(stored.len() == 1 && stored[0].starts_with("hoistway-test-20"), "{stored:?}");

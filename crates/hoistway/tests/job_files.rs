@@ -134,7 +134,7 @@ fn flows_of_processes_of_their_own_are_refused_and_the_engine_keeps_them() {
 }
 
 #[test]
-fn a_group_that_does_little_alone_is_due_no_more() {
+fn a_group_that_does_little_alone_is_entitled_to_no_more() {
     let directory = tempfile::tempdir().expect("a directory");
     let groups = [
         "--group",
@@ -143,13 +143,18 @@ fn a_group_that_does_little_alone_is_due_no_more() {
         "name=works,weight=100,workload=drr:bs=4k,iodepth=32",
     ];
     let usual = ["test", "model:ssd", "-s", "wfq", "--runtime", "2s", "--no-store", "--format", "json"];
-    let due = |more: &[&str]| {
-        let said = hoistway(directory.path(), &[&usual[..], &groups, more].concat());
-        let cell = cell(&said);
-        (cell["groups"][0]["due"].as_f64().expect("due"), cell["share_error_max"].as_f64().expect("an error"))
-    };
-    let (by_weight, wrong) = due(&[]);
+    let said = hoistway(directory.path(), &[&usual[..], &groups].concat());
+    let cell = cell(&said);
+    let figure = |value: &serde_json::Value| value.as_f64().expect("a number");
+    let (by_weight, wrong) = (figure(&cell["groups"][0]["due"]), figure(&cell["share_error_max"]));
     assert!((by_weight - 0.9).abs() < 0.001 && wrong > 5.0, "{by_weight} {wrong}");
-    let (by_ability, right) = due(&["--calibrate"]);
-    assert!(by_ability < 0.05 && right < 0.1, "{by_ability} {right}");
+    // The plan counts the runs that tell it: two kinds of groups, each alone and in a crowd.
+    assert!(said.stderr.contains("before them: 4 solo runs of 2s + 1s ramp"), "{}", said.stderr);
+    let of = |group: usize, name: &str| figure(&cell["groups"][group]["entitlement"][name]);
+    assert!(of(0, "entitled_per_s") == of(0, "alone_per_s") && of(0, "alone_per_s") * 20.0 < of(0, "full_per_s"));
+    assert!(of(1, "entitled_per_s") > 0.9 * of(1, "full_per_s"), "{cell:#}");
+    assert!(figure(&cell["isolation"]) > 0.9, "{cell:#}");
+    let without = hoistway(directory.path(), &[&usual[..], &groups, &["--no-solo"]].concat());
+    assert!(!without.stderr.contains("solo run"), "{}", without.stderr);
+    assert!(self::cell(&without)["isolation"].is_null(), "{}", without.stdout);
 }

@@ -1,8 +1,9 @@
 //! Compares two stored results: what changed, and whether that is more than noise.
 //!
-//! Total throughput and the largest share error are compared by Welch's test over the sets, the p99
-//! of each group by the intervals of [`Percentile`], which need no second set. Share errors are
-//! fractions already, so their differences are percentage points. Cells whose tunables in force
+//! Total throughput, isolation and the largest share error are compared by Welch's test over the sets, the p99
+//! of each group by the intervals of [`Percentile`], which need no second set. The
+//! latter two are fractions already, so their differences are percentage points. Isolation is
+//! compared where both results have the groups' rates alone, the share error where they do not. Cells whose tunables in force
 //! differ are shown but marked, because they are different experiments. Source:
 //! docs/specifications/harness.md, section 5.6.
 
@@ -18,7 +19,7 @@ use serde::Serialize;
 use crate::quantity::{amount, percentile_name, scheduler};
 
 /// The figures that are compared.
-pub const METRICS: [Metric; 3] = [Metric::TotalBw, Metric::LatP99, Metric::ShareErrorMax];
+pub const METRICS: [Metric; 4] = [Metric::TotalBw, Metric::LatP99, Metric::Isolation, Metric::ShareErrorMax];
 
 /// The percentile of [`Metric::LatP99`].
 const PERCENT: f64 = 99.0;
@@ -48,7 +49,7 @@ pub struct Change {
     pub old: f64,
     /// Value in the second result.
     pub new: f64,
-    /// The difference: of share errors in points (0.05 = 5 points more), of others relative to the
+    /// The difference: of isolation and share errors in points (0.05 = 5 points more), of others relative to the
     /// first value (0.05 = 5 % more); `None` if only the first value is zero.
     pub delta: Option<f64>,
     /// The 95 % interval of the difference.
@@ -106,17 +107,21 @@ impl Change {
         }
     }
 
+    /// Of everything else that is compared here, less is better.
+    fn is_better_higher(&self) -> bool {
+        matches!(self.metric, Metric::TotalBw | Metric::Isolation)
+    }
+
     /// Whether the second result is worse by more than `limit` (0.05 = 5 %, or points).
     pub fn against(&self, limit: f64) -> Against {
         if self.is_identical {
             return Against::Within;
         }
         if self.delta.is_none() {
-            return if self.metric == Metric::TotalBw { Against::Within } else { Against::Beyond };
+            return if self.is_better_higher() { Against::Within } else { Against::Beyond };
         }
         let Some((low, high)) = self.interval else { return Against::Unsure };
-        // Higher throughput is better; of everything else that is compared here, less is better.
-        let (least, most) = if self.metric == Metric::TotalBw { (-high, -low) } else { (low, high) };
+        let (least, most) = if self.is_better_higher() { (-high, -low) } else { (low, high) };
         match (least > limit, most > limit) {
             (true, _) => Against::Beyond,
             (false, true) => Against::Unsure,
@@ -135,9 +140,10 @@ pub fn changes(old: &[Cell<'_>], new: &[Cell<'_>]) -> Vec<Change> {
         let Some(after) = new.iter().find(same) else { continue };
         changes.extend(of_sets(before, after, Metric::TotalBw));
         changes.extend(of_groups(before, after));
-        // Shares are compared only for schedulers with weights, and only if there are several
-        // groups.
-        if before.groups.len() > 1 && before.scheduler.has_shares && after.scheduler.has_shares {
+        // Weights alone judge only schedulers that know them, and only if there are several groups.
+        if before.entitlement.is_some() && after.entitlement.is_some() {
+            changes.extend(of_sets(before, after, Metric::Isolation));
+        } else if before.groups.len() > 1 && before.scheduler.has_shares && after.scheduler.has_shares {
             changes.extend(of_sets(before, after, Metric::ShareErrorMax));
         }
     }
@@ -148,7 +154,7 @@ pub fn changes(old: &[Cell<'_>], new: &[Cell<'_>]) -> Vec<Change> {
 fn of_sets(before: &Cell<'_>, after: &Cell<'_>, metric: Metric) -> Option<Change> {
     let (old, new) = (metric.of(before, None, None)?, metric.of(after, None, None)?);
     let difference = match metric {
-        Metric::ShareErrorMax => Some(Difference::absolute(&old, &new)),
+        Metric::ShareErrorMax | Metric::Isolation => Some(Difference::absolute(&old, &new)),
         _ => Difference::between(&old, &new),
     };
     let interval = difference.filter(|difference| difference.ci95.is_some()).map(|difference| difference.interval());
@@ -219,7 +225,7 @@ pub fn table(changes: &[Change]) -> String {
         let [old, new] = [change.old, change.new].map(|value| amount(change.metric.quantity(), value));
         let _ = write!(text, "{:<cell_width$}  {:<name_width$}  {old:>14}  {new:>14}  ", change.cell, change.name());
         let sign = change.sign();
-        let unit = if change.metric == Metric::ShareErrorMax { " pts" } else { "%" };
+        let unit = if matches!(change.metric, Metric::ShareErrorMax | Metric::Isolation) { " pts" } else { "%" };
         let shown = |part: f64| format!("{:+.1}{unit}", part * 100.0);
         let delta = change.delta.map_or_else(|| "from 0".to_owned(), shown);
         let interval = match change.interval {

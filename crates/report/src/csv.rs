@@ -19,7 +19,7 @@ pub fn table(results: &Results<'_>, percentiles: &[f64]) -> String {
     for &percent in percentiles {
         let _ = write!(text, ",lat_{}_ns", quantity::percentile_name(percent).replace('.', ""));
     }
-    text.push_str(",share,due,share_error,flags");
+    text.push_str(",share,due,share_error,isolation,flags");
     let has_jobs = results.measurements.iter().flat_map(|run| &run.groups).any(|group| !group.jobs.is_empty());
     text.push_str(if has_jobs { ",job,runtime_ms,cut_off\n" } else { "\n" });
     for cell in results.cells() {
@@ -73,7 +73,7 @@ fn rows_of_run(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentile
     // Rows of groups leave the columns of jobs empty, except for the time.
     let behind = if has_jobs { format!(",,{},", run.window_ns / 1_000_000) } else { String::new() };
     let flags = flags_of(run) + &behind;
-    let fairness = cell.fairness_of(&[run]);
+    let (fairness, entitlement) = (cell.fairness_of(&[run]), cell.entitlement_of(&[run]));
     for (name, direction) in DIRECTIONS {
         let tally = |index: usize| run.groups.get(index).map(|group| tally_of(group, direction));
         let used: Vec<&Tally> =
@@ -86,11 +86,13 @@ fn rows_of_run(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentile
             // Signed: negative for a group that got less than its due share.
             let signed = |relative: Option<f64>| relative.map(|relative| relative - 1.0);
             let share = fairness.as_ref().map(|it| (it.share[place], it.due[place], signed(it.relative[place])));
-            let row = Row { group: group.path, weight: Some(group.weight), name, share };
+            let part = entitlement.as_ref().and_then(|it| it.fulfilled[place]).map(|part| part.min(1.0));
+            let row = Row { group: group.path, weight: Some(group.weight), name, judged: judged(share, part) };
             row.write(text, &prefix, run, &[tally], percentiles, &flags);
         }
         let share = fairness.as_ref().map(|fairness| (1.0, 1.0, Some(fairness.error_max)));
-        Row { group: "total", weight: None, name, share }.write(text, &prefix, run, &used, percentiles, &flags);
+        let judged = judged(share, entitlement.as_ref().map(|it| it.isolation));
+        Row { group: "total", weight: None, name, judged }.write(text, &prefix, run, &used, percentiles, &flags);
     }
 }
 
@@ -99,7 +101,7 @@ fn rows_of_jobs(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentil
     let (prefix, flags) = (prefix_of(cell, run), flags_of(run));
     for job in summaries_of(&[run]) {
         let (group, label, cut_off) = (quoted(job.group), quoted(&job.label), quoted(&job.cut_off));
-        let behind = |runtime_ns: f64| format!(",,,,{flags},{label},{:.0},{cut_off}", runtime_ns / 1e6);
+        let behind = |runtime_ns: f64| format!(",,,,,{flags},{label},{:.0},{cut_off}", runtime_ns / 1e6);
         if job.directions.is_empty() {
             // A job that has not started has no direction.
             let none = ",".repeat(percentiles.len());
@@ -136,8 +138,8 @@ struct Row<'a> {
     group: &'a str,
     weight: Option<u32>,
     name: &'a str,
-    /// Share, due share and signed share error; the total has the largest absolute one.
-    share: Option<(f64, f64, Option<f64>)>,
+    /// Share, due share, share error and isolation.
+    judged: String,
 }
 
 impl Row<'_> {
@@ -160,18 +162,15 @@ impl Row<'_> {
         for &percent in percents {
             let _ = write!(text, ",{}", latency.percentile_ns(percent));
         }
-        match self.share {
-            Some((share, due, Some(error))) => {
-                let _ = writeln!(text, ",{share:.6},{due:.6},{error:.6},{flags}");
-            }
-            Some((share, due, None)) => {
-                let _ = writeln!(text, ",{share:.6},{due:.6},,{flags}");
-            }
-            None => {
-                let _ = writeln!(text, ",,,,{flags}");
-            }
-        }
+        let _ = writeln!(text, ",{},{flags}", self.judged);
     }
+}
+
+/// Share, due share, signed share error and isolation; the total has the largest absolute error.
+fn judged(share: Option<(f64, f64, Option<f64>)>, isolation: Option<f64>) -> String {
+    let digits = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
+    let (share, due, error) = share.map_or((None, None, None), |(share, due, error)| (Some(share), Some(due), error));
+    [share, due, error, isolation].map(digits).join(",")
 }
 
 /// RFC 4180: a field with a comma, quote or line break is quoted; quotes are doubled.

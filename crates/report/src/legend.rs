@@ -20,7 +20,14 @@ pub(crate) fn below(cells: &[Cell<'_>], percentiles: &[f64]) -> String {
     let name = percentiles.first().map(|percent| percentile_name(*percent));
     let (some, one) = (cells.iter().any(|cell| cell.groups.len() > 1), cells.iter().any(|cell| cell.groups.len() < 2));
     if some {
-        lines.push("share error: of the group that is furthest from its due share".to_owned());
+        if cells.iter().any(|cell| cell.entitlement.is_some()) {
+            lines.push(
+                "entitled: what it achieves alone, at most its part by weight and of what others leave".to_owned(),
+            );
+            lines.push("isolation: got / entitled of the group that is worst off; 100% is perfect".to_owned());
+        } else {
+            lines.push("share error: of the group that is furthest from its due share by weight".to_owned());
+        }
         lines.extend(name.as_ref().map(|name| {
             format!("worst {name}: latency of the group that waits longest; --per-group-latency shows each")
         }));

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use experiment::cell::Cell;
 
-use crate::quantity::{decimals, half_width, mib, percent, percentile_of, scheduler, time};
+use crate::quantity::{decimals, half_width, isolation, mib, percent, percentile_of, scheduler, time};
 use crate::table::{JOB_ROWS, discarded, discards};
 use crate::{Results, jobs};
 
@@ -21,7 +21,8 @@ fn workload(block: &[Cell<'_>], percentiles: &[f64]) -> String {
     let has_discards = block.iter().any(discards);
     header.extend(has_discards.then(|| "discarded MiB/s".to_owned()));
     header.extend(first.groups.iter().map(|group| format!("{} ({})", group.path, group.weight)));
-    header.push("share error max".to_owned());
+    let has_entitlements = block.iter().any(|cell| cell.entitlement.is_some());
+    header.push(if has_entitlements { "isolation" } else { "share error max" }.to_owned());
     header.extend(percentiles.iter().map(|&percent| percentile_of(first, percent)));
     let mut text = format!("**{}** on {}\n\n", escaped(first.workload), escaped(&first.runs[0].target.path));
     line(&mut text, &header);
@@ -35,7 +36,11 @@ fn workload(block: &[Cell<'_>], percentiles: &[f64]) -> String {
         row.push(half_width(total, mib(1.0), places));
         row.extend(has_discards.then(|| discarded(&cell.discarded_bytes_per_s)));
         row.extend(cell.groups.iter().map(|group| format!("{:.places$}", mib(group.bytes_per_s.mean))));
-        row.push(cell.fairness.as_ref().map_or_else(|| "-".to_owned(), |fairness| percent(fairness.error_max)));
+        row.push(match &cell.fairness {
+            _ if has_entitlements => isolation(cell, None),
+            Some(fairness) => percent(fairness.error_max),
+            None => "-".to_owned(),
+        });
         let worst = |percent| cell.slowest_group(percent).map_or_else(|| "-".to_owned(), |(_, it)| time(it.ns));
         row.extend(percentiles.iter().map(|&percent| worst(percent)));
         line(&mut text, &row);

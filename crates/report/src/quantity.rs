@@ -48,6 +48,12 @@ pub fn percent(ratio: f64) -> String {
     format!("{:.1}%", ratio * 100.0)
 }
 
+/// The isolation of a cell, or of one of its groups; `-` if what they are entitled to is not known.
+pub fn isolation(cell: &Cell<'_>, group: Option<usize>) -> String {
+    let estimate = experiment::metric::Metric::Isolation.of(cell, group, None);
+    estimate.map_or_else(|| "-".to_owned(), |isolation| percent(isolation.mean))
+}
+
 /// A figure of an assertion or comparison in its own unit.
 pub fn amount(quantity: Quantity, value: f64) -> String {
     match quantity {

@@ -8,7 +8,7 @@ use experiment::assertion::Column;
 use experiment::cell::Cell;
 use experiment::job::Amount;
 use experiment::measurement::{Flag, GroupMeasurement};
-use experiment::metric::Quantity;
+use experiment::metric::{Metric, Quantity};
 use experiment::statistics::{Estimate, truncated_mean};
 
 use crate::quantity::{self, decimals, half_width, mib, percent, scheduler, span, time, tunables};
@@ -234,6 +234,7 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions, 
     );
     let shape = Shape::of(block);
     let mut grid = Grid::new(&text_header(first, shape, options));
+    entitled_rows(block, shape).into_iter().for_each(|row| grid.row(row));
     for cell in block {
         grid.row(text_row(cell, shape, options));
         if options.per_group_latency {
@@ -271,12 +272,16 @@ struct Shape {
     places: usize,
     /// Whether there is a column of discards, which are no throughput and absent from most loads.
     has_discards: bool,
+    /// Whether what the groups are entitled to is known, so that they are judged by it and not by
+    /// their weights alone.
+    has_entitlements: bool,
 }
 
 impl Shape {
     fn of(block: &[Cell<'_>]) -> Self {
         let places = decimals(block.iter().map(|cell| mib(cell.bytes_per_s.mean)).fold(0.0, f64::max));
-        Self { places, has_discards: block.iter().any(discards) }
+        let has_entitlements = block.iter().any(|cell| cell.entitlement.is_some());
+        Self { places, has_discards: block.iter().any(discards), has_entitlements }
     }
 }
 
@@ -294,10 +299,30 @@ fn text_header(first: &Cell<'_>, shape: Shape, options: &TextOptions) -> Vec<Str
     let mut header: Vec<String> = ["sched", "NR", "total MiB/s"].map(str::to_owned).into();
     header.extend(shape.has_discards.then(|| "discarded MiB/s".to_owned()));
     header.extend(first.groups.iter().map(|group| group.path.to_owned()));
-    header.push("share error".to_owned());
+    header.push(if shape.has_entitlements { "isolation" } else { "share error" }.to_owned());
     header.extend(options.percentiles.iter().map(|&percent| quantity::percentile_of(first, percent)));
     header.push(String::new());
     header
+}
+
+/// What each group is entitled to, once for each thread count. Empty where it is not known, or in
+/// I/Os instead of bytes.
+fn entitled_rows(block: &[Cell<'_>], shape: Shape) -> Vec<Vec<String>> {
+    let mut seen: Vec<u32> = Vec::new();
+    let row = |cell: &Cell<'_>| {
+        let rate = |group| Metric::Entitled.of(cell, Some(group), None).map(|rate| rate.mean);
+        let rates: Vec<f64> = (0..cell.groups.len()).map(rate).collect::<Option<_>>().filter(|_| {
+            let is_new = !seen.contains(&cell.threads);
+            seen.push(cell.threads);
+            is_new
+        })?;
+        let show = |rate: f64| format!("{:.*}", shape.places, mib(rate));
+        let mut row = vec!["entitled".to_owned(), cell.threads.to_string(), String::new()];
+        row.extend(shape.has_discards.then(String::new));
+        row.extend(rates.into_iter().map(show));
+        Some(row)
+    };
+    block.iter().filter_map(row).collect()
 }
 
 fn text_row(cell: &Cell<'_>, shape: Shape, options: &TextOptions) -> Vec<String> {
@@ -306,7 +331,11 @@ fn text_row(cell: &Cell<'_>, shape: Shape, options: &TextOptions) -> Vec<String>
     let mut row = vec![scheduler(cell), cell.threads.to_string(), format!("{:.places$} +-{interval}", mib(total.mean))];
     row.extend(shape.has_discards.then(|| discarded(&cell.discarded_bytes_per_s)));
     row.extend(cell.groups.iter().map(|group| format!("{:.places$}", mib(group.bytes_per_s.mean))));
-    row.push(cell.fairness.as_ref().map_or_else(|| "-".to_owned(), |f| format!("{} max", percent(f.error_max))));
+    row.push(match &cell.fairness {
+        _ if shape.has_entitlements => quantity::isolation(cell, None),
+        Some(fairness) => format!("{} max", percent(fairness.error_max)),
+        None => "-".to_owned(),
+    });
     row.extend(latencies(cell, None, options));
     let mut marks: Vec<&str> = cell.flags.iter().map(|flag| flag.label()).collect();
     if !cell.scheduler.has_shares && cell.groups.len() > 1 && !marks.contains(&"no shares") {
@@ -322,7 +351,11 @@ fn group_row(cell: &Cell<'_>, group: usize, shape: Shape, options: &TextOptions)
     row.extend(shape.has_discards.then(|| discarded(&entry.discarded_bytes_per_s)));
     row.extend(cell.groups.iter().map(|_| String::new()));
     let error = cell.fairness.as_ref().and_then(|fairness| fairness.error(group));
-    row.push(error.map_or_else(|| "-".to_owned(), percent));
+    row.push(match error {
+        _ if shape.has_entitlements => quantity::isolation(cell, Some(group)),
+        Some(error) => percent(error),
+        None => "-".to_owned(),
+    });
     row.extend(latencies(cell, Some(group), options));
     row.push(String::new());
     row

@@ -88,11 +88,11 @@ fn csv_has_a_row_per_run_group_and_direction() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[0],
-        "run_id,set,workload,sched,tunables,nr,group,weight,dir,bw_bytes,iops,ios,errors,lat_mean_ns,lat_p50_ns,lat_p999_ns,lat_max_ns,share,due,share_error,flags"
+        "run_id,set,workload,sched,tunables,nr,group,weight,dir,bw_bytes,iops,ios,errors,lat_mean_ns,lat_p50_ns,lat_p999_ns,lat_max_ns,share,due,share_error,isolation,flags"
     );
     // 2 schedulers x 2 thread counts x 3 sets x (3 groups + total), reads only
     assert_eq!(lines.len(), 1 + 2 * 2 * 3 * 4);
-    assert!(lines.iter().all(|line| line.matches(',').count() == 20));
+    assert!(lines.iter().all(|line| line.matches(',').count() == 21));
     assert!(lines[1].starts_with("drr/none/nr1/set1,1,drr,none,,1,bronze,100,read,"), "{}", lines[1]);
     // Without weights each of 100, 200 and 400 gets a third: the first much more than its due
     // share, the last less.

@@ -106,7 +106,10 @@ pub struct CellDocument {
     pub groups: Vec<GroupDocument>,
     /// Jain's index over the groups' shares relative to what was due; null where nothing was due.
     pub jain: Option<Number>,
-    /// The largest deviation of a group from its due share, as a fraction of that share.
+    /// Got / entitled of the group that is worst off, 0 to 1; null where what the groups achieve
+    /// alone was not measured.
+    pub isolation: Option<Number>,
+    /// The largest deviation of a group from its due share by weight, as a fraction of that share.
     pub share_error_max: Option<Number>,
     /// The mean deviation, as a fraction.
     pub share_error_mean: Option<Number>,
@@ -162,8 +165,10 @@ pub struct GroupDocument {
     pub iops: EstimateDocument,
     /// The fraction of the total service that it got; null where nothing was due.
     pub share: Option<Number>,
-    /// The fraction that was due to it.
+    /// The fraction that was due to it by weight.
     pub due: Option<Number>,
+    /// What it is entitled to; null where what the groups achieve alone was not measured.
+    pub entitlement: Option<EntitlementDocument>,
     /// Its deviation from the due share, as a fraction of it.
     pub share_error: Option<Number>,
     /// Latencies in ns, by direction.
@@ -171,6 +176,24 @@ pub struct GroupDocument {
     /// Results of its jobs, if it has several or they are reported in groups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobDocument>,
+}
+
+/// What a group is entitled to beside the others: what it achieves alone, at most its part of the
+/// device by weight and of what others leave.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct EntitlementDocument {
+    /// Unit of the rates: `bytes`, or `ios` for a group that transfers none.
+    pub unit: String,
+    /// Its rate per second when it runs alone.
+    pub alone_per_s: Number,
+    /// The rate of the device kept full with its kind of request.
+    pub full_per_s: Number,
+    /// The rate that it is entitled to.
+    pub entitled_per_s: Number,
+    /// The rate that it got.
+    pub got_per_s: Number,
+    /// Got / entitled; above 1 where others left more. Null if it is entitled to nothing.
+    pub fulfilled: Option<Number>,
 }
 
 /// A job of a group, or the sum of its reporting group; rates are over its own time.

@@ -16,8 +16,9 @@ use experiment::{Histogram, IoDirection, Measurement};
 
 pub use document::ResultDocument;
 use document::{
-    AssertionDocument, CellDocument, Directions, Entries, GroupDocument, GroupFacts, JobDirectionDocument, JobDocument,
-    LatencyDocument, Number, SlipDocument, TargetDocument, TotalDocument, TunableDocument,
+    AssertionDocument, CellDocument, Directions, EntitlementDocument, Entries, GroupDocument, GroupFacts,
+    JobDirectionDocument, JobDocument, LatencyDocument, Number, SlipDocument, TargetDocument, TotalDocument,
+    TunableDocument,
 };
 pub use fio::fio;
 pub use tree::Json;
@@ -101,6 +102,7 @@ fn cell(cell: &Cell<'_>) -> CellDocument {
         },
         groups: (0..cell.groups.len()).map(|index| group(cell, index, &jobs)).collect(),
         jain: fairness.map(|fairness| Number(fairness.jain)),
+        isolation: cell.entitlement.as_ref().map(|entitlement| Number(entitlement.isolation)),
         share_error_max: fairness.map(|fairness| Number(fairness.error_max)),
         share_error_mean: fairness.map(|fairness| Number(fairness.error_mean)),
         efficiency: Number(cell.efficiency.mean),
@@ -134,10 +136,25 @@ fn group(cell: &Cell<'_>, index: usize, jobs: &[JobSummary<'_>]) -> GroupDocumen
         iops: (&group.ios_per_s).into(),
         share: fairness.map(|fairness| Number(fairness.share[index])),
         due: fairness.map(|fairness| Number(fairness.due[index])),
+        entitlement: entitlement(cell, index),
         share_error: fairness.and_then(|fairness| fairness.error(index)).map(Number),
         lat_ns: latencies(cell, Some(index)),
         jobs: jobs.iter().filter(|job| job.group == group.path).map(job).collect(),
     }
+}
+
+fn entitlement(cell: &Cell<'_>, index: usize) -> Option<EntitlementDocument> {
+    let entitlement = cell.entitlement.as_ref()?;
+    let rates = cell.runs.first()?.solo_rates.get(cell.groups[index].index)?;
+    let (alone_per_s, full_per_s) = rates.claimed();
+    Some(EntitlementDocument {
+        unit: if rates.counts_ios() { "ios" } else { "bytes" }.to_owned(),
+        alone_per_s: Number(alone_per_s),
+        full_per_s: Number(full_per_s),
+        entitled_per_s: Number(entitlement.entitled_per_s[index]),
+        got_per_s: Number(entitlement.got_per_s[index]),
+        fulfilled: entitlement.fulfilled[index].map(Number),
+    })
 }
 
 /// A job of a group, or the sum of its reporting group; rates are over its own time.

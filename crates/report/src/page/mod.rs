@@ -223,7 +223,7 @@ fn tiles(cells: &[&Cell<'_>]) -> String {
             "<div class=\"tile\"><div class=\"what\">{}</div><div class=\"value\">{}</div><div class=\"who\">{}</div></div>",
             escaped(&best.what),
             escaped(value),
-            escaped(&best.name)
+            escaped(&format!("{}{}", best.name, best.remark))
         );
     }
     format!("<div class=\"tiles\">\n{text}</div>\n")

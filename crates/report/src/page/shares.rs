@@ -6,7 +6,7 @@ use experiment::share::Fairness;
 use super::chart_width::{ChartWidth, both};
 use super::svg::{Anchor, Svg, group_class};
 use super::throughput::shortened;
-use crate::quantity::{percent, scheduler};
+use crate::quantity::{isolation, percent, scheduler};
 
 const THICK: f64 = 34.0;
 
@@ -46,6 +46,7 @@ fn draw(shown: &[(&Cell<'_>, &Fairness)], chart_width: ChartWidth) -> String {
     let height = at.top + at.row * shown.len() as f64;
     let mut svg =
         Svg::new(chart_width.width(), height, "Share of each group under each scheduler, with marks at the due share");
+    let figure = if first.entitlement.is_some() { "isolation" } else { "furthest from due" };
     let last = at.top + at.row * (shown.len() - 1) as f64 + THICK + 8.0;
     for edge in edges(&expected.due) {
         svg.line("due-guide", (at.left + edge * at.bar, 46.0), (at.left + edge * at.bar, last));
@@ -59,10 +60,10 @@ fn draw(shown: &[(&Cell<'_>, &Fairness)], chart_width: ChartWidth) -> String {
     }
     if chart_width.is_narrow() {
         svg.text("caption", Anchor::Start, (at.left, 62.0), "above: due by weight");
-        svg.text("caption", Anchor::End, (chart_width.width() - 4.0, 62.0), "furthest from due");
+        svg.text("caption", Anchor::End, (chart_width.width() - 4.0, 62.0), figure);
     } else {
         svg.text("caption", Anchor::End, (at.left - 14.0, 37.0), "due by weight");
-        svg.text("caption", Anchor::Start, (at.left + at.bar + 18.0, 37.0), "furthest from due");
+        svg.text("caption", Anchor::Start, (at.left + at.bar + 18.0, 37.0), figure);
     }
     fill(&mut svg, &parts, (22.0, 22.0));
     write(&mut svg, &parts, (22.0, 22.0), false);
@@ -84,8 +85,11 @@ fn draw(shown: &[(&Cell<'_>, &Fairness)], chart_width: ChartWidth) -> String {
             due_marks(svg, fairness, at, y);
             write(svg, &parts, (y, THICK), true);
         });
-        let error = percent(fairness.error_max);
-        let word = if cell.scheduler.has_shares { error } else { format!("{error}, no shares") };
+        let word = match &cell.entitlement {
+            Some(_) => isolation(cell, None),
+            None if cell.scheduler.has_shares => percent(fairness.error_max),
+            None => format!("{}, no shares", percent(fairness.error_max)),
+        };
         svg.text("strong", error_anchor, error_at, &word);
     }
     svg.finish()

@@ -8,7 +8,9 @@ use experiment::{Percentile, ShareUnit};
 
 use super::svg::escaped;
 use crate::Results;
-use crate::quantity::{amount, decimals, half_width, mib, percent, scheduler, span, time, tunables, weights};
+use crate::quantity::{
+    amount, decimals, half_width, isolation, mib, percent, scheduler, span, time, tunables, weights,
+};
 use crate::table::{discarded, discards, length};
 
 /// Maximum number of rows of jobs on the page.
@@ -56,7 +58,7 @@ pub(super) fn figures(block: &[Cell<'_>]) -> String {
     for group in &first.groups {
         let _ = write!(text, "<th>{}<br>({})</th>", escaped(group.path), group.weight);
     }
-    text.push_str("<th>of the<br>best</th><th>share<br>error</th><th>Jain</th>");
+    text.push_str("<th>of the<br>best</th><th>isolation</th><th>share<br>error</th><th>Jain</th>");
     let of = if first.groups.len() > 1 { "worst<br>" } else { "" };
     for name in ["p50", "p99", "p99.9", "max"] {
         let _ = write!(text, "<th>{of}{name}</th>");
@@ -83,7 +85,8 @@ pub(super) fn figures(block: &[Cell<'_>]) -> String {
         let fairness = cell.fairness.as_ref();
         let error = fairness.map_or_else(|| "-".to_owned(), |fairness| percent(fairness.error_max));
         let jain = fairness.map_or_else(|| "-".to_owned(), |fairness| format!("{:.4}", fairness.jain));
-        let _ = write!(text, "<td>{}</td><td>{error}</td><td>{jain}</td>", percent(cell.efficiency.mean));
+        let (efficiency, isolation) = (percent(cell.efficiency.mean), isolation(cell, None));
+        let _ = write!(text, "<td>{efficiency}</td><td>{isolation}</td><td>{error}</td><td>{jain}</td>");
         latencies(&mut text, cell, None);
         text.push_str(
             "</tr>
@@ -103,7 +106,7 @@ fn marks(cell: &Cell<'_>) -> String {
 /// Latencies of each group.
 pub(super) fn group_latencies(block: &[Cell<'_>]) -> String {
     let mut text = String::from(
-        "<div class=\"scroll\"><table><tr><th>scheduler</th><th>NR</th><th class=\"text\">group</th><th>share</th><th>due</th><th>IOPS</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th></tr>\n",
+        "<div class=\"scroll\"><table><tr><th>scheduler</th><th>NR</th><th class=\"text\">group</th><th>share</th><th>due</th><th>of its<br>entitlement</th><th>IOPS</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th></tr>\n",
     );
     for cell in block {
         for (index, group) in cell.groups.iter().enumerate() {
@@ -112,12 +115,13 @@ pub(super) fn group_latencies(block: &[Cell<'_>]) -> String {
             };
             let _ = write!(
                 text,
-                "<tr><td>{}</td><td>{}</td><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{:.0}</td>",
+                "<tr><td>{}</td><td>{}</td><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0}</td>",
                 escaped(&scheduler(cell)),
                 cell.threads,
                 escaped(group.path),
                 part(|fairness| &fairness.share),
                 part(|fairness| &fairness.due),
+                isolation(cell, Some(index)),
                 group.ios_per_s.mean,
             );
             latencies(&mut text, cell, Some(index));

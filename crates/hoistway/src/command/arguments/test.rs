@@ -269,9 +269,12 @@ pub struct GroupArguments {
     /// the target
     #[arg(long)]
     pub strict: bool,
-    /// First run each group alone, and count no group as due more than it achieves alone (for groups that pause between
-    /// I/Os or wait for each one)
+    /// Leave out the runs of each group alone (up to 5 s each on a real device), which tell what it is entitled to: the
+    /// tables then have no isolation
     #[arg(long)]
+    pub no_solo: bool,
+    /// Run each group alone first: the default now
+    #[arg(long, hide = true, conflicts_with = "no_solo")]
     pub calibrate: bool,
     /// Unit in which shares are measured
     #[arg(long, value_name = "UNIT", default_value = "bytes")]

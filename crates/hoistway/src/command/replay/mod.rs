@@ -53,6 +53,7 @@ fn as_test(arguments: &ReplayArguments) -> TestArguments {
             weights: arguments.weights.iter().cloned().collect(),
             group: Vec::new(),
             strict: arguments.strict,
+            no_solo: true,
             calibrate: false,
             share_unit: arguments.share_unit,
         },

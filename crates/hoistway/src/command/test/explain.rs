@@ -14,7 +14,9 @@ use std::fmt::Write;
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
 use experiment::attainable::{Attainable, Curve, Tenant};
+use experiment::entitlement::Entitlement;
 use experiment::job::{Engine, Job, Mix, Pattern};
+use experiment::measurement::SoloRates;
 use experiment::{Cell, Dispatches, Experiment, Group, Host, SchedulerSpec, Unattended, Weight};
 use report::Results;
 use simulator::{HostCosts, Simulator};
@@ -45,6 +47,9 @@ pub fn text(results: &Results<'_>) -> String {
 fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     let run = cell.runs[0];
     let mut text = format!("{}: {} MB/s together\n", cell.name(), mb(cell.bytes_per_s.mean));
+    if let Some(entitlement) = &cell.entitlement {
+        text.push_str(&isolation(cell, entitlement));
+    }
     let Some(fairness) = &cell.fairness else {
         return text + "  what is due is not known: no I/O was done, or no group has a share\n";
     };
@@ -95,6 +100,21 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
         rows.push([name, figures.to_vec(), vec![why]].concat());
     }
     text + &grid(&["group", "weight", "due", "can", "got", "why"], &rows)
+}
+
+/// The isolation of the cell, and what each group got of what it is entitled to.
+fn isolation(cell: &Cell<'_>, entitlement: &Entitlement) -> String {
+    let parts = cell.groups.iter().enumerate().map(|(index, group)| {
+        let [got, entitled] = [entitlement.got_per_s[index], entitlement.entitled_per_s[index]];
+        let counts_ios = cell.runs[0].solo_rates.get(group.index).is_some_and(SoloRates::counts_ios);
+        if counts_ios {
+            format!("{} got {got:.0} of {entitled:.0} I/Os per second", group.path)
+        } else {
+            format!("{} got {} of {} MB/s", group.path, mb(got), mb(entitled))
+        }
+    });
+    let parts: Vec<String> = parts.collect();
+    format!("  isolation {:.1} %: of what it is entitled to {}\n", entitlement.isolation * 100.0, parts.join(", "))
 }
 
 /// The total of all groups, compared with the attainable one.

@@ -15,7 +15,6 @@ use report::{Results, page};
 
 mod advise;
 mod blkio;
-mod calibrate;
 pub mod compare;
 pub mod explain;
 pub mod foreign;
@@ -27,6 +26,7 @@ mod preview;
 pub mod run;
 pub mod schedulers;
 pub mod show;
+mod solo;
 mod steps;
 pub mod store;
 mod tracing;
@@ -40,11 +40,11 @@ use crate::command::progress::Display;
 use crate::command::stamp::stamp;
 use crate::command::target::OpenTarget;
 use crate::machine;
-use calibrate::Calibrated;
 use host::OnTarget;
 use plan::Plan;
 use run::RunSettings;
 use show::Views;
+use solo::Solo;
 use store::{Head, Store, Stored};
 
 /// A test that was run, completely or not.
@@ -196,7 +196,7 @@ pub fn make(
     };
     made.head.max_sets = made.head.max_sets.max(plan.max_sets);
     let target = plan.target.open(plan.file_bytes(), &arguments.place, interrupt, reporter)?;
-    let outcome = make_sets(plan, &target, &mut made, store, interrupt, &mut display);
+    let outcome = make_sets(plan, &target, &mut made, store, interrupt, (&mut display, reporter));
     display.end();
     if let Some(path) = target.kept() {
         reporter.note(format!("{} is kept: use it again with --file", path.display()));
@@ -221,7 +221,7 @@ fn make_sets(
     made: &mut Made,
     store: &mut OpenStore,
     interrupt: &Interrupt,
-    display: &mut Display,
+    (display, reporter): (&mut Display, Reporter),
 ) -> Result<(), Error> {
     let open = || -> Box<dyn Host> {
         let host = host::open(plan.host, &plan.terms);
@@ -242,16 +242,17 @@ fn make_sets(
         trace_out: plan.trace_out.as_deref(),
         dispatches: &pictured,
     };
-    // The calibration runs are not shown, so they need no traces and no dispatches.
+    // The solo runs are not shown, so they need no traces and no dispatches.
     let unseen = RunSettings { trace_out: None, dispatches: &|_| 0, ..run_settings };
-    let mut calibrated = Calibrated::default();
+    let mut solo = Solo::new(plan.host, &plan.matrix.schedulers);
+    solo.recall(&made.measurements);
     let mut batch = |experiments: Vec<Experiment>, measurements: &mut Vec<Measurement>| {
-        if plan.is_calibrated {
-            calibrated.measure(&unseen, &experiments, display)?;
+        if plan.has_solo {
+            solo.measure(&unseen, &experiments, display, reporter)?;
         }
         display.expect(experiments.len(), &plan.matrix.threads);
         run_settings.run(&experiments, display, &mut |measurement| {
-            let solo_rates = calibrated.of(&measurement.experiment);
+            let solo_rates = solo.of(&measurement.experiment);
             let measurement = Measurement { solo_rates, ..measurement };
             if let Some((store, _)) = store {
                 store.append(&measurement)?;

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use block::Nanos;
 use experiment::assertion::Assertion;
 use experiment::matrix::doubling;
-use experiment::{Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
+use experiment::{Experiment, Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
 
 use super::groups::{Groups, is_first_run};
 use super::host::Terms;
-use super::schedulers;
+use super::solo::Solo;
+use super::{schedulers, solo};
 use crate::command::arguments::TestArguments;
 use crate::command::arguments::test::{OrderName, OutputArguments, ShareUnitName};
 use crate::command::exit::{Error, Reporter};
@@ -52,7 +53,7 @@ pub struct Plan {
     /// The base name of the groups' accounts, if they are wanted.
     pub blkio_out: Option<PathBuf>,
     /// Whether each group first runs alone.
-    pub is_calibrated: bool,
+    pub has_solo: bool,
     /// The duration of a run that ends by itself.
     pub expected_ns: Option<Nanos>,
 }
@@ -120,15 +121,21 @@ impl Plan {
             terms,
             trace_out,
             blkio_out,
-            is_calibrated: arguments.groups.calibrate,
+            has_solo: solo::is_wanted(arguments),
             expected_ns: traced.and_then(|traced| traced.expected_ns),
         })
     }
 
     /// The largest file size in bytes that any of the experiments needs.
     pub fn file_bytes(&self) -> u64 {
-        let experiments = self.matrix.interleaved_set(1);
-        experiments.iter().map(workloads::area_bytes).max().unwrap_or(0)
+        let experiments = self.matrix.interleaved_set(1).into_iter().chain(self.solo_runs());
+        experiments.map(|experiment| workloads::area_bytes(&experiment)).max().unwrap_or(0)
+    }
+
+    /// The runs of single groups.
+    pub fn solo_runs(&self) -> Vec<Experiment> {
+        let all = if self.has_solo { self.matrix.interleaved_set(1) } else { Vec::new() };
+        Solo::new(self.host, &self.matrix.schedulers).runs(&all)
     }
 }
 

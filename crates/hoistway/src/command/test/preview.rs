@@ -32,6 +32,12 @@ pub fn text(plan: &Plan, all: bool) -> String {
     };
     let more = if plan.max_sets > matrix.sets { format!(", up to {} sets", plan.max_sets) } else { String::new() };
     let mut text = format!("plan: {} = {}{more}, {time}\n", counts.join(" x "), counted(runs, "run"));
+    let solo = plan.solo_runs();
+    if let Some(first) = solo.first() {
+        let each = format!("{} + {} ramp", span(first.runtime_ns), span(first.ramp_ns));
+        let what = "what each group achieves alone; --no-solo leaves them out";
+        let _ = writeln!(text, "before them: {} of {each}: {what}", counted(solo.len(), "solo run"));
+    }
     let _ = writeln!(
         text,
         "target: {} on the {}   access: {}",
@@ -74,8 +80,13 @@ pub fn real_time(plan: &Plan) -> Option<Duration> {
         return None;
     }
     let run_ns = plan.expected_ns.unwrap_or_else(|| plan.matrix.runtime_ns.saturating_add(plan.matrix.ramp_ns));
+    if plan.host == HostName::Simulator {
+        return None;
+    }
     let each_ns = run_ns.saturating_add(plan.cooldown_ns);
-    (plan.host != HostName::Simulator).then(|| Duration::from_nanos(each_ns.saturating_mul(runs(&plan.matrix) as u64)))
+    let solo = plan.solo_runs();
+    let solo_ns: u64 = solo.iter().map(|run| run.length_ns().saturating_add(plan.cooldown_ns)).sum();
+    Some(Duration::from_nanos(each_ns.saturating_mul(runs(&plan.matrix) as u64).saturating_add(solo_ns)))
 }
 
 fn counted(count: usize, what: &str) -> String {
