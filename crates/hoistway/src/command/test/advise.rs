@@ -2,6 +2,7 @@
 
 use elevator::limiters::PROPORTIONAL;
 use elevator::registry;
+use experiment::cell::Cell;
 use experiment::{Exit, IssuerPlace, Matrix, Measurement};
 use workload::verify::REMARK;
 
@@ -20,23 +21,25 @@ pub fn two_shares(matrix: &Matrix, reporter: Reporter) {
     }
 }
 
-/// Warns if weights could not act, because all requests together fitted into the device. Source:
-/// docs/specifications/harness.md, section 3.5, and section 14, trap T5.
-pub fn idle_weights(measurements: &[Measurement], reporter: Reporter) {
+/// Warns if a scheduler missed the weights because all requests together fitted into the device, and
+/// it held none back. A scheduler that holds requests back needs no advice, and neither do groups
+/// that got what they are entitled to. Source: docs/specifications/harness.md, section 3.5, and
+/// section 14, trap T5.
+pub fn idle_weights(cells: &[Cell<'_>], reporter: Reporter) {
     let mut said: Vec<String> = Vec::new();
-    for measurement in measurements {
-        let experiment = &measurement.experiment;
-        let weights: Vec<u32> = experiment.groups.iter().map(|group| group.weight.get()).collect();
-        let has_shares = measurement.scheduler.has_shares && weights.iter().any(|weight| *weight != weights[0]);
+    for cell in cells {
+        let (measurement, experiment) = (cell.runs[0], &cell.runs[0].experiment);
+        let has_shares = cell.scheduler.has_shares && cell.groups.iter().any(|it| it.weight != cell.groups[0].weight);
+        let is_content = cell.entitlement.as_ref().is_some_and(|it| it.isolation >= CONTENT);
         let depth = experiment.device_depth.unwrap_or(measurement.target.queue_depth);
         let backlog: u32 = experiment.issuers().map(|place| place.job.effective_depth()).sum();
         let is_direct = experiment.issuers().all(|place| place.job.direct);
-        if has_shares && is_direct && backlog <= depth && !follows_weights(measurement) {
-            let (workload, threads) = (&experiment.workload, experiment.threads);
+        if has_shares && is_direct && backlog <= depth && !is_content && !follows_weights(measurement) {
             let issuers = u32::try_from(experiment.issuers().count()).unwrap_or(u32::MAX);
             let remedy = remedy(issuers, depth, measurement.host == "native");
             let text = format!(
-                "{workload} nr={threads}: all {backlog} requests fit into the device's queue of {depth}, so weights have no effect; {remedy}"
+                "{} nr={} {}: all {backlog} requests fit into the device's queue of {depth}, and this scheduler holds none back for the weights; {remedy}",
+                cell.workload, cell.threads, cell.scheduler.name
             );
             if !said.contains(&text) {
                 reporter.note(&text);
@@ -50,14 +53,19 @@ pub fn idle_weights(measurements: &[Measurement], reporter: Reporter) {
 /// fewer.
 fn remedy(issuers: u32, depth: u32, is_native: bool) -> String {
     let each = (u64::from(depth) * 2).div_ceil(u64::from(issuers.max(1))).next_power_of_two();
-    let deeper = format!("iodepth={each} behind the workload");
-    let deeper = if each <= DEEPEST { format!("try {deeper}") } else { format!("it would take {deeper}") };
     // The depth of the kernel's devices cannot be changed here.
-    if is_native { deeper } else { format!("{deeper}, or --device-depth 1") }
+    match (each <= DEEPEST, is_native) {
+        (true, true) => format!("try iodepth={each} behind the workload"),
+        (true, false) => format!("try iodepth={each} behind the workload, or --device-depth 1"),
+        (false, true) => "no usual load fills such a queue: see paternoster's give=100, and io.cost".to_owned(),
+        (false, false) => "no usual load fills such a queue: try paternoster:give=100, or --device-depth 64".to_owned(),
+    }
 }
 
 /// The largest reasonable number of requests of one thread.
 const DEEPEST: u64 = 1024;
+/// Isolation from which nothing is missing that a deeper queue could give.
+const CONTENT: f64 = 0.9;
 
 /// Prints the notes that hosts wrote into their measurements for the user, each once.
 pub fn notes_of_hosts(measurements: &[Measurement], reporter: Reporter) {
@@ -150,10 +158,6 @@ mod tests {
         assert_eq!(remedy(2, 128, false), "try iodepth=128 behind the workload, or --device-depth 1");
         assert_eq!(remedy(8, 31, false), "try iodepth=8 behind the workload, or --device-depth 1");
         assert_eq!(remedy(2, 128, true), "try iodepth=128 behind the workload");
-        assert!(
-            remedy(2, 16_368, false).starts_with("it would take iodepth=16384 behind"),
-            "{}",
-            remedy(2, 16_368, false)
-        );
+        assert!(remedy(2, 16_368, false).starts_with("no usual load fills such a queue"));
     }
 }

@@ -291,7 +291,7 @@ fn conclude(
     let stored = store.as_ref().map_or(Ok(()), |store| store.finish(&results));
     if !made.measurements.is_empty() {
         views.show(&results)?;
-        advise::idle_weights(&made.measurements, reporter);
+        advise::idle_weights(&results.cells(), reporter);
         advise::notes_of_hosts(&made.measurements, reporter);
         advise::endings(&made.measurements, reporter);
         advise::cut_off(&made.measurements, reporter);
