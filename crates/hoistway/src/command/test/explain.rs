@@ -25,6 +25,8 @@ use reasons::{Seen, Share, Together};
 
 /// The numbers of requests in flight at which a device is measured, up to its depth.
 const POPULATIONS: [u32; 20] = [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256];
+/// Requests that the queue holds at least, enough for the smallest kernel's rules about batches.
+const QUEUE: u32 = 512;
 /// The assumed loss if the scheduler has no `give`.
 const DEFAULT_LOSS: f64 = 0.03;
 
@@ -61,7 +63,11 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
         Ok(demand_of) => demand_of,
         Err(why) => return text + &plain(cell, &fairness.due, &why),
     };
-    let depth = run.experiment.device_depth.unwrap_or(run.target.queue_depth).max(1);
+    // No more can be in flight than the device takes and the groups ask for.
+    let asked =
+        groups.iter().flat_map(|group| &group.jobs).map(|job| job.effective_depth().saturating_mul(job.threads));
+    let asked = asked.fold(0, u32::saturating_add);
+    let depth = run.experiment.device_depth.unwrap_or(run.target.queue_depth).min(asked).max(1);
     if host != "simulator" {
         let bound = tenants.iter().map(|tenant| tenant.outstanding / (tenant.weight / total(&tenants)));
         let bound = bound.fold(f64::from(depth), f64::min);
@@ -217,7 +223,8 @@ pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curv
         set: 1,
         ramp_ns: 100 * MILLISECOND,
         runtime_ns: 300 * MILLISECOND,
-        queue_requests: Some(512.max(2 * depth)),
+        // The queue holds every request of the population.
+        queue_requests: Some(population.max(QUEUE)),
         machine: experiment::Machine::default(),
         ..experiment.clone()
     };
@@ -229,7 +236,6 @@ pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curv
     let mut points = Vec::new();
     for population in POPULATIONS.into_iter().filter(|population| *population < depth).chain([depth]) {
         let mut experiment = experiment(population);
-        experiment.device_depth = Some(depth);
         let mut host = Simulator::with_costs(HostCosts::NONE);
         host.check(&experiment)
             .map_err(|refusal| format!("the device refuses a single population: {}", refusal.message))?;
