@@ -148,10 +148,11 @@ pub struct TunableInForce {
 }
 
 impl TunableInForce {
-    /// A tunable with the value read back from the policy. It counts as default if it equals
-    /// `default` or, if the default depends on the device (`None`), if it was not set.
+    /// A tunable with the value read back from the policy. It counts as default if it was not set,
+    /// because a policy may choose by the device (`give` of paternoster is 100 on disks) or by the
+    /// kernel version, or if it equals `default`.
     pub fn read_back(name: &str, unit: &str, value: i64, default: Option<i64>, was_set: bool) -> Self {
-        let is_default = default.map_or(!was_set, |default| default == value);
+        let is_default = !was_set || default == Some(value);
         Self { name: name.to_owned(), value: value.to_string(), unit: unit.to_owned(), is_default }
     }
 }
