@@ -77,3 +77,22 @@ fn one_group_has_no_share_to_draw() {
     assert_ne!(result.code, 0);
     assert!(result.stderr.contains("no run has two groups"), "{}", result.stderr);
 }
+
+/// The device takes 16,368 requests in 16 queues; the groups ask for 16.
+#[test]
+fn a_device_of_many_queues_has_attainable_rates() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let load =
+        "test model:nvme --weights 100,800 -w drr:iodepth=8 --runtime 20ms --ramp 10ms --no-store -s paternoster";
+    let result = hoistway(directory.path(), &words(&format!("{load} --explain")));
+    assert_eq!(result.code, 0, "{}", result.stderr);
+    assert!(result.stdout.contains("requests in flight (N*)"), "{}", result.stdout);
+    assert!(!result.stdout.contains("not known"), "{}", result.stdout);
+    let isolation = result.stdout.lines().find(|line| line.starts_with("  isolation ") && line.contains("cgrp2 got "));
+    assert!(isolation.is_some(), "{}", result.stdout);
+    // The advice is one that can be typed, and is not given where the shares are exact.
+    let equal = hoistway(directory.path(), &words(&load.replace("paternoster", "paternoster:give=0")));
+    assert!(equal.stderr.contains("queue of 16368") && !equal.stderr.contains("iodepth=16384"), "{}", equal.stderr);
+    let exact = hoistway(directory.path(), &words(&load.replace("paternoster", "paternoster:give=100 -s mqfq")));
+    assert!(!exact.stderr.contains("the device's queue"), "{} {}", exact.stdout, exact.stderr);
+}

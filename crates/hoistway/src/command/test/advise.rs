@@ -21,9 +21,8 @@ pub fn two_shares(matrix: &Matrix, reporter: Reporter) {
     }
 }
 
-/// Warns if a scheduler missed the weights because all requests together fitted into the device, and
-/// it held none back. A scheduler that holds requests back needs no advice, and neither do groups
-/// that got what they are entitled to. Source: docs/specifications/harness.md, section 3.5, and
+/// Says why the weights are not seen where all requests together fitted into the device: none
+/// waited, or the scheduler held none back. Source: docs/specifications/harness.md, section 3.5, and
 /// section 14, trap T5.
 pub fn idle_weights(cells: &[Cell<'_>], reporter: Reporter) {
     let mut said: Vec<String> = Vec::new();
@@ -34,12 +33,17 @@ pub fn idle_weights(cells: &[Cell<'_>], reporter: Reporter) {
         let depth = experiment.device_depth.unwrap_or(measurement.target.queue_depth);
         let backlog: u32 = experiment.issuers().map(|place| place.job.effective_depth()).sum();
         let is_direct = experiment.issuers().all(|place| place.job.direct);
-        if has_shares && is_direct && backlog <= depth && !is_content && !follows_weights(measurement) {
+        if has_shares && is_direct && backlog <= depth && !follows_weights(measurement) {
             let issuers = u32::try_from(experiment.issuers().count()).unwrap_or(u32::MAX);
             let remedy = remedy(issuers, depth, measurement.host == "native");
+            let why = if is_content {
+                "each group gets what it can claim, and weights have nothing to divide; to see them act"
+            } else {
+                "this scheduler holds none back for the weights;"
+            };
+            let (workload, threads, scheduler) = (cell.workload, cell.threads, &cell.scheduler.name);
             let text = format!(
-                "{} nr={} {}: all {backlog} requests fit into the device's queue of {depth}, and this scheduler holds none back for the weights; {remedy}",
-                cell.workload, cell.threads, cell.scheduler.name
+                "{workload} nr={threads} {scheduler}: all {backlog} requests fit into the device's queue of {depth}: {why} {remedy}"
             );
             if !said.contains(&text) {
                 reporter.note(&text);
@@ -64,7 +68,7 @@ fn remedy(issuers: u32, depth: u32, is_native: bool) -> String {
 
 /// The largest reasonable number of requests of one thread.
 const DEEPEST: u64 = 1024;
-/// Isolation from which nothing is missing that a deeper queue could give.
+/// Isolation from which on no group misses anything of its own.
 const CONTENT: f64 = 0.9;
 
 /// Prints the notes that hosts wrote into their measurements for the user, each once.

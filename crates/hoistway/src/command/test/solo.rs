@@ -20,6 +20,9 @@ use crate::command::target::HostName;
 /// of a minute per scheduler a small addition.
 const SHORT_NS: Nanos = 5 * SECOND;
 
+/// Name of the run of a group by itself, which its limits bind.
+const ALONE: &str = "alone";
+
 /// Solo runs that are needed, and the rates that are known.
 #[derive(Debug)]
 pub struct Solo {
@@ -139,8 +142,8 @@ impl Solo {
             };
             let busy = experiment.groups.iter().enumerate().filter(|(_, group)| !group.jobs.is_empty());
             let of_group = |(index, group): (usize, &Group)| {
-                let alone = self.kind(experiment, group, "alone", limited_parents(experiment, group));
-                let crowd = self.kind(experiment, &crowd(group, population), "kinds only", Vec::new());
+                let alone = self.kind(experiment, group, ALONE, limited_parents(experiment, group));
+                let crowd = self.kind(experiment, &crowd(group, population), "in a crowd", Vec::new());
                 Pair { group: index, runs: [place(alone), place(crowd)] }
             };
             let of_test = (experiment.groups.len(), busy.map(of_group).collect());
@@ -154,9 +157,9 @@ impl Solo {
         let there = Group { weight: Weight::DEFAULT, leaf_weight: None, start_ns: 0, stop_ns: None, ..group.clone() };
         let runtime_ns = if self.host == HostName::Simulator { Nanos::MAX } else { SHORT_NS };
         let run = Experiment {
-            workload: format!("{} {what} {}", experiment.workload, group.path),
+            workload: format!("{} {} {what}", experiment.workload, group.path),
             scheduler: self.scheduler.clone(),
-            limiters: if what == "alone" { experiment.limiters.clone() } else { Vec::new() },
+            limiters: if what == ALONE { experiment.limiters.clone() } else { Vec::new() },
             groups: parents.iter().cloned().chain([there.clone()]).collect(),
             set: 1,
             runtime_ns: experiment.runtime_ns.min(runtime_ns),
