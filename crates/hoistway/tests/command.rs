@@ -41,9 +41,13 @@ fn case_1_without_arguments_four_schedulers_are_shown_and_a_result_is_stored() {
     let rows: Vec<&str> = rows.take_while(|line| !line.starts_with(' ')).map(first_word).collect();
     assert_eq!(rows, ["entitled", "none", "mq-deadline", "bfq", "paternoster"], "{}", said.stdout);
     assert!(said.stdout.contains("weight 100:200:300:400") && said.stdout.contains("model:sata"), "{}", said.stdout);
-    let stored = entries(directory.path());
+    // Not into the directory where the user stands.
+    assert_eq!(entries(directory.path()), ["state"]);
+    let state = directory.path().join("state/hoistway");
+    let stored = entries(&state);
     assert!(stored.len() == 1 && stored[0].starts_with("hoistway-test-20"), "{stored:?}");
-    let stored = directory.path().join(&stored[0]);
+    let stored = state.join(&stored[0]);
+    assert!(said.stderr.contains(&format!("results are in {}", stored.display())), "{}", said.stderr);
     let files = ["env.json", "journal.jsonl", "plan.json", "report.html", "report.txt", "result.json", "runs"];
     assert_eq!(entries(&stored), files);
     assert_eq!(entries(&stored.join("runs/dsr/bfq/nr1")), ["set1.json", "set1.samples.csv"]);

@@ -70,8 +70,9 @@ fn no_output_path_panics() {
     let stored = ["test", "model:null", "-s", "noop", "--runtime", "50ms", "--ramp", "0", "--quiet"];
     let stored = hoistway(directory, &stored);
     assert_eq!(stored.code, 0, "{}", stored.stderr);
-    let stored = program::entries(directory).into_iter().find(|name| name.starts_with("hoistway-test-")).unwrap();
-    fs::rename(directory.join(stored), directory.join("result")).unwrap();
+    let state = directory.join("state/hoistway");
+    let stored = program::entries(&state).into_iter().find(|name| name.starts_with("hoistway-test-")).unwrap();
+    fs::rename(state.join(stored), directory.join("result")).unwrap();
     for line in COMMANDS {
         let usual = run(directory, line, Stdio::piped(), Stdio::piped());
         assert!(usual.code == 0 && !usual.stdout.is_empty(), "{line}: {} {}", usual.code, usual.stderr);

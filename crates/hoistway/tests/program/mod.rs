@@ -8,6 +8,8 @@ use std::process::{Command, Output, Stdio};
 pub fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
     command.args(arguments).current_dir(directory).stdin(Stdio::null()).env("TMPDIR", directory);
+    // Results that no test asks for stay out of the user's home.
+    command.env("XDG_STATE_HOME", directory.join("state")).env_remove("HOISTWAY_CONTROL");
     command
 }
 

@@ -392,7 +392,7 @@ pub enum OrderName {
 pub struct OutputArguments {
     #[command(flatten)]
     pub show: ShowArguments,
-    /// Result directory [default: ./hoistway-test-YYYYmmdd-HHMMSS]
+    /// Result directory [default: hoistway/hoistway-test-YYYYmmdd-HHMMSS below $XDG_STATE_HOME or ~/.local/state]
     #[arg(short, long, value_name = "DIR")]
     pub outdir: Option<PathBuf>,
     /// Do not write a result directory

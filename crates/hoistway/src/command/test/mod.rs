@@ -162,14 +162,23 @@ fn head_of(plan: &Plan) -> Head {
     }
 }
 
-/// `./hoistway-test-20261120-095012`, with a number appended if that exists.
+/// `hoistway/hoistway-test-20261120-095012` below the directory for the user's state, with a number
+/// appended if that exists.
 fn default_directory(head: &Head) -> PathBuf {
-    let made_at = stamp(head.started_unix_ms);
+    let (made_at, state) = (stamp(head.started_unix_ms), state_directory());
     let name = |number: u32| {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
-        PathBuf::from(format!("hoistway-test-{made_at}{suffix}"))
+        state.join(format!("hoistway-test-{made_at}{suffix}"))
     };
     (1..1000).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(1000))
+}
+
+/// Where results are kept that nothing else was said of: below `$XDG_STATE_HOME`, or what the XDG
+/// specification takes in its place; the working directory for a user without a home.
+fn state_directory() -> PathBuf {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    state.map_or_else(PathBuf::new, |state| state.join("hoistway"))
 }
 
 /// Opens the target and makes the runs.
