@@ -54,6 +54,17 @@ fn case_1_without_arguments_four_schedulers_are_shown_and_a_result_is_stored() {
     assert_eq!(fs::read_to_string(stored.join("report.txt")).unwrap(), said.stdout);
 }
 
+#[test]
+fn help_of_a_subcommand_is_found_by_either_word() {
+    let directory = directory();
+    for words in [&["test"][..], &["ctl", "limit"], &[]] {
+        let before = hoistway(directory.path(), &[&["help"], words].concat());
+        let behind = hoistway(directory.path(), &[words, &["--help"]].concat());
+        assert_eq!((before.code, &before.stdout), (0, &behind.stdout), "{}", before.stderr);
+        assert!(before.stdout.contains("Usage: hoistway"), "{}", before.stdout);
+    }
+}
+
 fn first_word(line: &str) -> &str {
     line.split_whitespace().next().unwrap_or("")
 }

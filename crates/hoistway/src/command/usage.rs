@@ -13,7 +13,7 @@ use crate::command::exit::{Error, Outcome, print};
 /// Parses the command line; otherwise returns how the command ends (help and version are no
 /// errors).
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Outcome> {
-    Arguments::try_parse_from(words).map_err(|error| match error.kind() {
+    Arguments::try_parse_from(help_last(words.into_iter().collect())).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Coloured if stdout is a terminal.
             error.print().map_or_else(|_| print(&error.to_string()).map(|()| Exit::Done), |()| Ok(Exit::Done))
@@ -23,6 +23,15 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Out
         }
         _ => Err(in_our_words(&error)),
     })
+}
+
+/// `help SUBCOMMAND` is `SUBCOMMAND --help`, at any depth.
+fn help_last(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
 }
 
 fn in_our_words(error: &clap::Error) -> Error {
