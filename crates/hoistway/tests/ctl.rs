@@ -52,6 +52,36 @@ fn exports_are_added_grown_and_removed_by_ctl() {
 }
 
 #[test]
+fn ctl_finds_the_socket_by_each_of_its_names_and_says_errors_in_words() {
+    let served = Served::flags(directory(), &["--export", "a=memory:1MiB"]);
+    let path = served.path("control.sock").display().to_string();
+    let ask = |option: &[&str], variable: &str| {
+        let mut command = hoistway();
+        command.env_remove("HOISTWAY_CONTROL").arg("ctl").args(option);
+        if !variable.is_empty() {
+            command.env("HOISTWAY_CONTROL", variable);
+        }
+        run_command(command.args(["set", "group", "nowhere", "300"]))
+    };
+    let prefixed = format!("unix:{path}");
+    for (option, variable) in
+        [(&["--control", &path][..], ""), (&["--control", &prefixed], "/nowhere"), (&[], &path), (&[], &prefixed)]
+    {
+        let refused = ask(option, variable);
+        let text = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{option:?} {variable}: {text}");
+        let first = text.lines().next().unwrap_or("");
+        assert!(first.contains("nowhere") && !first.ends_with(')'), "a name of the protocol: {text}");
+    }
+    let (text, code) = served.ctl(&["set", "group", "nowhere", "300"]);
+    assert_eq!((code, serde_json::from_str::<Value>(&text).unwrap()["field"].as_str()), (Some(2), Some("group")));
+    let none = ask(&[], "unix:/nowhere/control.sock");
+    assert_eq!(none.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("control socket /nowhere/control.sock"), "{none:?}");
+    assert_eq!(served.terminate(), Some(0));
+}
+
+#[test]
 fn flags_give_limits_and_settings_that_check_shows_as_a_file() {
     let flags = [
         "--export",

@@ -18,12 +18,40 @@ use crate::command::status;
 /// The default path of a server's control socket.
 pub const DEFAULT_SOCKET: &str = "/run/hoistway/control.sock";
 
+/// The environment variable that names the control socket where `--control` does not.
+const SOCKET_VARIABLE: &str = "HOISTWAY_CONTROL";
+
+/// A control socket as `--control` takes it: a path, or `unix:PATH` as the addresses of clients are
+/// written.
+#[derive(Clone, Debug)]
+pub struct Socket(pub PathBuf);
+
+/// Reads `--control`.
+///
+/// # Errors
+/// None: any text is a path.
+pub fn socket(text: &str) -> Result<Socket, std::convert::Infallible> {
+    Ok(Socket(PathBuf::from(text.strip_prefix("unix:").unwrap_or(text))))
+}
+
+/// The control socket: the given one, else that of the environment, else the default.
+pub fn socket_of(given: Option<&Socket>) -> PathBuf {
+    let of_environment = || std::env::var(SOCKET_VARIABLE).ok().filter(|text| !text.is_empty());
+    match given {
+        Some(Socket(path)) => path.clone(),
+        None => {
+            let text = of_environment().unwrap_or_else(|| DEFAULT_SOCKET.to_owned());
+            PathBuf::from(text.strip_prefix("unix:").unwrap_or(&text))
+        }
+    }
+}
+
 /// Arguments of `hoistway ctl`.
 #[derive(Args, Debug)]
 pub struct CtlArguments {
-    /// Control socket of the server
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET, global = true)]
-    control: PathBuf,
+    /// Control socket of the server [default: $HOISTWAY_CONTROL, or /run/hoistway/control.sock]
+    #[arg(long, value_name = "PATH", value_parser = socket, global = true)]
+    control: Option<Socket>,
     /// Print the answer as one line of JSON
     #[arg(long, global = true)]
     json: bool,
@@ -193,14 +221,15 @@ enum Set {
 /// Sends the request, prints the answer, and returns the exit code: 0 done, 1 no server, no answer
 /// or no place to print it, 2 refused.
 pub fn run(arguments: CtlArguments) -> u8 {
+    let control = socket_of(arguments.control.as_ref());
     let answered = match &arguments.command {
-        Command::Status { interval, all: false } if !arguments.json => tables(&arguments.control, *interval),
-        command => ask(&arguments.control, &command.to_json()),
+        Command::Status { interval, all: false } if !arguments.json => tables(&control, *interval),
+        command => ask(&control, &command.to_json()),
     };
     let answer = match answered {
         Ok(answer) => answer,
         Err(error) => {
-            let socket = arguments.control.display();
+            let socket = control.display();
             let text = format!("hoistway: error: no answer from the control socket {socket}: {error}");
             error_line(printable_lines(&text));
             error_line(format_args!("  help: {}", help(&error)));
@@ -212,11 +241,10 @@ pub fn run(arguments: CtlArguments) -> u8 {
     if arguments.json {
         printed = print(&format!("{answer}\n"));
     } else if let Some(error) = answer.get("error") {
-        let field = answer.get("field").and_then(Value::as_str).unwrap_or("");
-        let place = if field.is_empty() { String::new() } else { format!(" ({field})") };
+        // The field of the request that is to blame is for programs: --json shows it.
         let error = error.as_str().unwrap_or("refused");
         // Errors of a configuration file are printed in the server's own form.
-        let text = format!("hoistway: error: {}{place}", error.strip_prefix("hoistway: error: ").unwrap_or(error));
+        let text = format!("hoistway: error: {}", error.strip_prefix("hoistway: error: ").unwrap_or(error));
         error_line(printable_lines(&text));
     } else {
         let mut text = String::new();

@@ -16,6 +16,7 @@ use export::log::{self, Filter, Format, LogOverrides, events};
 use export::server::{CHECKS, Origin, Server, inherited_listeners};
 use linux::output::error_line;
 
+use crate::command::ctl;
 use crate::command::exit::print;
 
 /// The version that the log names.
@@ -82,8 +83,8 @@ pub struct ServeArguments {
     #[arg(long, value_name = "ADDRESS[,OPTION...]")]
     metrics: Option<String>,
     /// Create a control socket for `hoistway ctl` and `hoistway top` at PATH
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
+    #[arg(long, value_name = "PATH", value_parser = ctl::socket)]
+    control: Option<ctl::Socket>,
     /// Serve the TCP addresses of --nbd by TLS alone, with the certificate in this PEM file
     #[arg(long, value_name = "FILE")]
     tls_certificate: Option<PathBuf>,
@@ -187,7 +188,7 @@ fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Probl
                 root: arguments.root.clone(),
                 drain_timeout_s: arguments.drain_timeout_s.clone(),
                 metrics: arguments.metrics.clone(),
-                control: arguments.control.clone(),
+                control: arguments.control.clone().map(|ctl::Socket(path)| path),
                 tls_certificate: arguments.tls_certificate.clone(),
                 tls_key: arguments.tls_key.clone(),
                 tls_client_ca: arguments.tls_client_ca.clone(),

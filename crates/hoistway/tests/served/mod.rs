@@ -132,7 +132,7 @@ impl Served {
         let place = directory.path().display().to_string();
         let mut command = hoistway();
         command.args(["serve", "--nbd", &format!("unix:{place}/nbd.sock")]);
-        command.args(["--control", &format!("{place}/control.sock"), "--memory", "64MiB"]);
+        command.args(["--control", &format!("unix:{place}/control.sock"), "--memory", "64MiB"]);
         command.args(arguments.iter().map(|argument| argument.replace('@', &place)));
         Self::start(directory, command, 1)
     }

@@ -26,6 +26,7 @@ pub mod tree;
 
 use crate::command::arguments::test::ProgressName;
 use crate::command::arguments::{Command, TestArguments};
+use crate::command::ctl;
 use crate::command::exit::{Error, Outcome, Reporter, print_to_reader};
 use crate::command::interrupt::Interrupt;
 use crate::command::progress::Display;
@@ -43,15 +44,15 @@ use table::{History, Shown, Sort};
 /// `hoistway top`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hoistway top                                  the server at /run/hoistway/control.sock\n  hoistway top --control /run/h.sock -b -n 10   ten intervals as plain lines\n  hoistway top /dev/sda                         the kernel's scheduler and control groups\n  hoistway top hoistway-test-20261122-101500    play a stored result\n  hoistway top --speed 10 -- model:sata -s cfq --weights 100,800   play a simulated test at ten times its speed\n\nDUE% divides the device by weight among the groups that have requests waiting; a group without waiting requests is\ndue what it got. The kernel does not count waiting requests per group, so on a block device every group that does I/O\ncounts as waiting, and latencies are not known. DIFF is in percentage points; ! marks more than 5. INFL and QUEUED are\naverages. A util of 100% does not mean that a device with a queue depth above 1 is saturated.\nFor a server, the lines below the table say whether the device is saturated, and why a group does not get its share.\n\nKeys: q quit, s sort, p pause, + - interval, r show reads and writes separately, d next device, h help,\nEnter show tunables and reasons"
+    after_help = "Examples:\n  hoistway top                                  the server at $HOISTWAY_CONTROL, or /run/hoistway/control.sock\n  hoistway top --control /run/h.sock -b -n 10   ten intervals as plain lines\n  hoistway top /dev/sda                         the kernel's scheduler and control groups\n  hoistway top hoistway-test-20261122-101500    play a stored result\n  hoistway top --speed 10 -- model:sata -s cfq --weights 100,800   play a simulated test at ten times its speed\n\nDUE% divides the device by weight among the groups that have requests waiting; a group without waiting requests is\ndue what it got. The kernel does not count waiting requests per group, so on a block device every group that does I/O\ncounts as waiting, and latencies are not known. DIFF is in percentage points; ! marks more than 5. INFL and QUEUED are\naverages. A util of 100% does not mean that a device with a queue depth above 1 is saturated.\nFor a server, the lines below the table say whether the device is saturated, and why a group does not get its share.\n\nKeys: q quit, s sort, p pause, + - interval, r show reads and writes separately, d next device, h help,\nEnter show tunables and reasons"
 )]
 pub struct TopArguments {
     /// What to watch: a block device, or a result directory of `hoistway test` [default: the server behind --control]
     #[arg(value_name = "TARGET")]
     target: Option<PathBuf>,
     /// Control socket of the server
-    #[arg(long, value_name = "PATH", default_value = crate::command::ctl::DEFAULT_SOCKET)]
-    control: PathBuf,
+    #[arg(long, value_name = "PATH", value_parser = ctl::socket)]
+    control: Option<ctl::Socket>,
     /// Length of an interval
     #[arg(short = 'd', long = "interval", value_name = "TIME", default_value = "1s", value_parser = units::time)]
     interval_ns: u64,
@@ -115,7 +116,7 @@ fn source(arguments: &TopArguments, interrupt: &Interrupt, reporter: Reporter) -
         return playback(&simulate(&arguments.test, interrupt, reporter)?, arguments.speed);
     }
     match &arguments.target {
-        None => Source::server(Server::new(&arguments.control)),
+        None => Source::server(Server::new(&ctl::socket_of(arguments.control.as_ref()))),
         Some(path) if path.is_dir() => playback(&store::read(path)?.measurements, arguments.speed),
         Some(path) => {
             let kernel = Kernel::new(path)?;

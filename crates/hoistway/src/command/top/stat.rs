@@ -11,6 +11,7 @@ use super::kernel::Kernel;
 use super::sample::{DeviceSample, Flow, GroupSample, Interval, Sample, quantile_of};
 use super::server::Server;
 use super::shares;
+use crate::command::ctl;
 use crate::command::exit::{Error, Outcome, print};
 use crate::command::interrupt::Interrupt;
 use crate::command::units;
@@ -25,8 +26,8 @@ pub struct StatArguments {
     #[arg(value_name = "DEVICE")]
     target: Option<PathBuf>,
     /// Control socket of the server
-    #[arg(long, value_name = "PATH", default_value = crate::command::ctl::DEFAULT_SOCKET)]
-    control: PathBuf,
+    #[arg(long, value_name = "PATH", value_parser = ctl::socket)]
+    control: Option<ctl::Socket>,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "diskstats")]
     format: File,
@@ -80,7 +81,7 @@ fn number(index: usize) -> String {
 /// Runs the subcommand.
 pub fn run(arguments: &StatArguments) -> Outcome {
     let from = match &arguments.target {
-        None => From::Server(Server::new(&arguments.control)),
+        None => From::Server(Server::new(&ctl::socket_of(arguments.control.as_ref()))),
         Some(path) => From::Kernel(Box::new(Kernel::new(path)?)),
     };
     let interrupt = Interrupt::install()?;
