@@ -132,6 +132,15 @@ fn an_unknown_key_is_reported_with_its_place_and_the_nearest() {
         "wieght = 300",
         &["serve.toml:27:1: ", "no key wieght; did you mean weight?", "known keys: path"],
     );
+    // A key of a group, where a reader of `--export NAME=PATH,weight=N` looks for it.
+    says(
+        "unsafe_flush = false",
+        "weight = 300",
+        &[
+            "[[device.export]] has no key weight\n",
+            "it is a key of [[group]]: write group = \"NAME\" in [[device.export]]",
+        ],
+    );
     says("root = ", "color = 1\nroot = ", &["serve.toml:2:1: ", "the file has no key color\n", "device"]);
 }
 

@@ -375,6 +375,11 @@ impl<'a> Reader<'a> {
             let (what, help) = if self.source.flag.is_some() {
                 let help = format!("options are {known}; a path with a comma needs a file");
                 (format!("unknown option {name}{meant}"), help)
+            } else if GROUP_KEYS.contains(&name) {
+                let help = format!(
+                    "it is a key of [[group]]: write group = \"NAME\" in [[device.export]], and [[group]] with path = \"NAME\" and {name}"
+                );
+                (format!("{} has no key {name}", self.title), help)
             } else {
                 (format!("{} has no key {name}{meant}", self.title), format!("known keys: {known}"))
             };
@@ -382,6 +387,21 @@ impl<'a> Reader<'a> {
         }
     }
 }
+
+/// Keys of `[[group]]` that are looked for where an export or a device is described.
+const GROUP_KEYS: [&str; 11] = [
+    "weight",
+    "leaf_weight",
+    "priority",
+    "read_bps_max",
+    "write_bps_max",
+    "total_bps_max",
+    "read_iops_max",
+    "write_iops_max",
+    "total_iops_max",
+    "burst_ms",
+    "latency_target_us",
+];
 
 fn article(noun: &str) -> String {
     let vowel = noun.starts_with(['a', 'e', 'i', 'o', 'u']);
