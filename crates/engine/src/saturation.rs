@@ -129,7 +129,8 @@ impl Saturation {
     ) -> Self {
         let needed = match depth_state {
             DepthState::Saturated(depth) => Some(depth),
-            DepthState::Fixed if in_flight >= FULL_FRACTION * f64::from(limit) => Some(limit),
+            // A full device makes requests wait, even if it would be faster with more.
+            DepthState::Fixed | DepthState::Unsaturated if in_flight >= FULL_FRACTION * f64::from(limit) => Some(limit),
             _ => None,
         };
         let demanding: Vec<&Tenant> = tenants.iter().filter(|tenant| tenant.outstanding >= DEMAND_MIN).collect();
@@ -190,7 +191,11 @@ impl Saturation {
             (Some(needed), _) => {
                 let needs = group.share * f64::from(needed);
                 if group.outstanding < needs {
-                    let text = format!("{keeps}; its share of {percent} % needs {:.0}", needs.ceil());
+                    let text = format!(
+                        "{keeps}; its share of {percent} % needs {:.0}: more connections or threads at its client \
+                         would help, a weight would not",
+                        needs.ceil()
+                    );
                     (ShareMiss::TooFewRequests, text)
                 } else {
                     let got = shown_percent(group.got);
@@ -202,6 +207,14 @@ impl Saturation {
                 let text = format!("{keeps}; the number that its share of {percent} % needs is being measured");
                 (ShareMiss::Measuring, text)
             }
+            (None, _) if self.is_held_back() => {
+                let text = format!(
+                    "{keeps}, and only {} of all groups are in flight in the device: the scheduler holds the others \
+                     back",
+                    requests(self.in_flight)
+                );
+                (ShareMiss::Scheduler, text)
+            }
             (None, _) => {
                 let text = format!(
                     "{keeps}, and all of them are in flight in the device, which {} do not saturate: weights have no \
@@ -211,6 +224,12 @@ impl Saturation {
                 (ShareMiss::NotSaturated, text)
             }
         })
+    }
+
+    /// Whether requests of the demanding groups wait although the device is not full.
+    fn is_held_back(&self) -> bool {
+        let outstanding: f64 = self.groups.iter().map(|group| group.outstanding).sum();
+        self.in_flight < outstanding * (1.0 - SHARE_TOLERANCE)
     }
 
     fn sentence(&self, limit: u32) -> String {
@@ -300,7 +319,12 @@ mod tests {
         let tenants = [root(), tenant(1, 0, 400, 4.0, 20), tenant(2, 0, 100, 60.0, 80)];
         let state = Saturation::of(&tenants, DepthState::Saturated(32), 32.0, 32, true);
         assert_eq!((state.is_saturated, state.needed, state.exact), (true, Some(32), Some(5.0)));
-        assert_eq!(state.groups[0].why.as_deref(), Some("db keeps 4 requests outstanding; its share of 80 % needs 26"));
+        assert_eq!(
+            state.groups[0].why.as_deref(),
+            Some(
+                "db keeps 4 requests outstanding; its share of 80 % needs 26: more connections or threads at its client would help, a weight would not"
+            )
+        );
         assert_eq!((state.groups[0].miss, state.groups[1].miss), (Some(ShareMiss::TooFewRequests), None));
         assert_eq!(state.groups[1].why, None);
         assert_eq!(state.text, "saturated by 32 requests; shares can be exact with up to 5");
@@ -315,6 +339,19 @@ mod tests {
         };
         let (is_saturated, text) = why(DepthState::Unsaturated, true);
         assert!(!is_saturated && text.contains("which 64 requests do not saturate"), "{text}");
+        // The row above says that requests are queued; the sentence does not deny it.
+        let held = Saturation::of(&tenants, DepthState::Unsaturated, 20.0, 128, true);
+        let text = held.groups[0].why.as_deref().expect("a cause");
+        assert_eq!(held.groups[0].miss, Some(ShareMiss::Scheduler));
+        assert!(text.ends_with(
+            "only 20 requests of all groups are in flight in the device: the scheduler holds the others back"
+        ));
+        let full = Saturation::of(&tenants, DepthState::Unsaturated, 62.0, 64, true);
+        assert_eq!(
+            (full.is_saturated, full.text.as_str()),
+            (true, "saturated by 64 requests; shares can be exact with up to 36")
+        );
+        assert!(!full.groups[0].why.as_deref().expect("a cause").contains("saturate"));
         assert!(why(DepthState::Learning, true).1.contains("is being measured"));
         assert!(why(DepthState::Fixed, false).1.contains("ignores weights"));
         let (is_saturated, text) = why(DepthState::Saturated(8), true);
