@@ -333,7 +333,11 @@ fn invalid_toml_is_reported_with_its_line() {
 #[test]
 fn missing_exports_and_missing_listeners_are_problems() {
     let problems = read("").unwrap_err();
-    assert_eq!(problems.len(), 2);
+    // Nothing at all is one mistake, that of `serve` alone.
+    assert_eq!(problems.len(), 1);
+    let text = problems[0].to_string();
+    assert!(text.starts_with("hoistway: error: there is nothing to export, and nowhere to listen\n  help: "), "{text}");
+    let problems = read("[[listen]]\nunix = \"/run/a.sock\"\n").unwrap_err();
     assert!(problems[0].to_string().starts_with("hoistway: error: there is nothing to export\n  help: "));
 }
 

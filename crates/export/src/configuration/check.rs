@@ -67,6 +67,11 @@ pub fn warnings(configuration: &Configuration) -> Vec<String> {
 
 fn presence(configuration: &Configuration, problems: &mut Vec<Problem>) {
     let nowhere = Place::default();
+    if configuration.exports().next().is_none() && configuration.listeners.is_empty() {
+        let help = "--export NAME=PATH --nbd unix:PATH, or a file with [[device.export]] and [[listen]]";
+        problems.push(Problem::new(&nowhere, "there is nothing to export, and nowhere to listen", help));
+        return;
+    }
     if configuration.exports().next().is_none() {
         let help = "add a [[device]] with a [[device.export]], or --export NAME=PATH";
         problems.push(Problem::new(&nowhere, "there is nothing to export", help));
