@@ -122,6 +122,17 @@ impl Error {
         Self::failed(format!("cannot {what} {}: {source}", path.display()), "")
     }
 
+    /// A file that the user named as input and that cannot be read: the request is invalid if there is
+    /// none.
+    pub fn input(path: &Path, source: &io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => {
+                Self::usage(format!("cannot read {}: {source}", path.display()), "name an existing file")
+            }
+            _ => Self::file(path, "read", source),
+        }
+    }
+
     /// Adds the source of the request, unless a message already names one.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {

@@ -67,7 +67,11 @@ impl Target {
 fn facts(path: &Path) -> Result<Facts, Refusal> {
     let opening = Opening { writable: false, direct: false, exclusive: false, claimed_bytes: (0, 0) };
     let opened = linux::device::open(path, None, opening);
-    Ok(opened.map_err(|refusal| Refusal::unsafe_target(refusal.to_string(), NO_DEVICE))?.facts)
+    let refused = |refusal: linux::device::Refusal| match refusal {
+        linux::device::Refusal::Missing { .. } => Refusal::usage(refusal.to_string(), NO_DEVICE),
+        _ => Refusal::unsafe_target(refusal.to_string(), NO_DEVICE),
+    };
+    Ok(opened.map_err(refused)?.facts)
 }
 
 /// The target text for a file of `bytes` that does not exist yet, in a directory.

@@ -35,8 +35,7 @@ impl From<linux::device::Refusal> for Error {
         };
         let exit = match &refusal {
             R::System { .. } => Exit::Failed,
-            R::Missing { path } if !path.starts_with("/dev") => Exit::Usage,
-            R::Empty { .. } => Exit::Usage,
+            R::Missing { .. } | R::Empty { .. } => Exit::Usage,
             _ => Exit::Refused,
         };
         Self::new(exit, refusal.to_string(), help)

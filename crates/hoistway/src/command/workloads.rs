@@ -144,7 +144,7 @@ fn file(path: &Path, arguments: &WorkloadArguments, reporter: Reporter) -> Resul
 
 /// A file that is refused here, as a job that fio runs unchanged.
 fn fio_only(path: &Path, refusal: &Error, reporter: Reporter) -> Result<Job, Error> {
-    let text = linux::input::text(path, Ceiling::JOB_FILE).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path, Ceiling::JOB_FILE).map_err(|error| Error::input(path, &error))?;
     let why = refusal.messages.first().map_or("", |message| message.what.as_str());
     reporter.note(format!("{} is run by fio unchanged, on the target: {why}", path.display()));
     let mix = if fio::only_reads(&text) { Mix::Read } else { Mix::ReadWrite { read_percent: 50 } };

@@ -50,7 +50,7 @@ impl Grouping {
 
 /// Reads lines KEY,GROUP[,WEIGHT].
 fn table(path: &Path) -> Result<Grouping, Error> {
-    let text = linux::input::text(path, Ceiling::TABLE).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path, Ceiling::TABLE).map_err(|error| Error::input(path, &error))?;
     let (mut groups, mut weights) = (BTreeMap::new(), BTreeMap::new());
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     for (index, line) in lines {

@@ -110,7 +110,7 @@ fn option<'a>(job: &'a FioJob, key: &str) -> Option<&'a str> {
 
 fn samples_of(source: &Source, reporter: Reporter) -> Result<Vec<Sample>, Error> {
     let path = &source.path;
-    let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::input(path, &error))?;
     let jobs = fio_json::read(&text).map_err(|error| foreign::error_of(&error).at(path.display().to_string()))?;
     let mut samples = Vec::new();
     let mut rest = &jobs[..];
