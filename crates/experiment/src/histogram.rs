@@ -1,5 +1,6 @@
-//! Latency histograms with fio's buckets: 64 per power of two, 1,856 in all, with an error of at
-//! most 1/128.
+//! Latency histograms with fio's buckets: 64 per power of two, with an error of at most 1/128. fio
+//! has 1,856, whose last one contains everything above 17 s; here further ones of the same width
+//! follow up to 39 hours, because gaps and latencies of traces are that long.
 //!
 //! All hosts and fio's JSON use the same buckets, so histograms of groups, sets and tools are
 //! merged by adding counts. Percentiles are computed from merged histograms, never by averaging
@@ -8,14 +9,15 @@
 use block::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Number of buckets: 29 ranges of 64 buckets; from 64 ns up, each range is one power of two.
-pub const BUCKETS: usize = 29 << SUB_BITS;
+/// Number of buckets: 42 ranges of 64 buckets; from 64 ns up, each range is one power of two. The
+/// last one ends at 2^47 ns.
+pub const BUCKETS: usize = 42 << SUB_BITS;
 
 /// Sub-buckets per power of two, as bits.
 const SUB_BITS: u32 = 6;
 const SUB_BUCKETS: u64 = 1 << SUB_BITS;
 
-/// The bucket of a latency. The last bucket contains everything from about 2^34 ns (17 s) up.
+/// The bucket of a latency. The last bucket contains everything from about 2^47 ns (39 hours) up.
 #[inline]
 pub const fn bucket_of(latency_ns: Nanos) -> usize {
     let highest_bit = (latency_ns | 1).ilog2();
@@ -51,12 +53,18 @@ const PAGE: usize = 1 << SUB_BITS;
 
 /// Counts by bucket. A page is allocated with its first count, because most groups use two or three
 /// and there may be 100,000 groups.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Counts<T> {
     /// Pages in order of their allocation.
     pages: Vec<T>,
     /// Position of the page of each power of two, from 1; 0 means none.
     places: [u8; PAGES],
+}
+
+impl<T> Default for Counts<T> {
+    fn default() -> Self {
+        Self { pages: Vec::new(), places: [0; PAGES] }
+    }
 }
 
 impl<T: Copy + Default + Into<u64>> Counts<T> {
@@ -126,7 +134,7 @@ impl Histogram {
         Self { counts: Counts::default(), count: 0, min_ns: Nanos::MAX, max_ns: 0, sum_ns: 0, sum_of_squares: 0.0 }
     }
 
-    /// Allocates all its memory now (15 KiB), so that counting allocates nothing.
+    /// Allocates all its memory now (21 KiB), so that counting allocates nothing.
     pub(crate) fn reserve(&mut self) {
         self.counts.reserve_all();
     }

@@ -65,6 +65,7 @@ pub mod share;
 pub mod statistics;
 pub mod steady_state;
 pub mod trace;
+pub mod units;
 
 pub use areas::{Area, Areas};
 pub use cell::Cell;

@@ -155,7 +155,7 @@ fn values_outside_their_range_are_reported_with_the_range() {
     says("weight = 300", "weight = -1", &["-1"]);
     says("weight = 300", "weight = \"much\"", &["weight is a string where a whole number is needed"]);
     says("memory = \"256MiB\"", "memory = \"1MiB\"", &["outside 64MiB to 64GiB"]);
-    says("memory = \"256MiB\"", "memory = \"256MB\"", &["\"256MB\" is not a size", "KiB, MiB, GiB or TiB"]);
+    says("memory = \"256MiB\"", "memory = \"256mb\"", &["\"256mb\" is not a size", "KiB, MiB, GiB or TiB"]);
     says("min_block = 512", "min_block = 513", &["513 is not one of 1, 512, 4096"]);
     says("busy_poll_us = 50", "busy_poll_us = 201", &["outside 0 to 200"]);
     says("busy_poll_us = 50", "threads = 65", &["threads = 65 is outside 0 to 64"]);
@@ -189,10 +189,27 @@ fn limits_are_read_by_key_and_by_the_kernels_line() {
     assert_eq!((by_key("latency_target_us = 500"), by_key("target = 500")), (target, target));
 }
 
+/// The spellings of one cap, in the file, in the kernel's line and in its other form.
+#[test]
+fn a_rate_has_the_units_of_the_whole_command() {
+    for value in ["50M", "50m", "50MiB", "50Mi", "50MiB/s", "52428800"] {
+        for text in
+            [format!("read_bps_max = \"{value}\""), format!("rbps = \"{value}\""), format!("io.max = \"rbps={value}\"")]
+        {
+            let read = read(&WHOLE.replacen("read_bps_max = 0", &text, 1)).unwrap().limits("tenants/db");
+            assert_eq!(read.read_bytes_per_s, Some(50 << 20), "{text}");
+        }
+    }
+    for text in ["read_iops_max = \"20k\"", "riops = \"20k\"", "io.max = \"riops=20k\"", "riops = 20000"] {
+        let read = read(&WHOLE.replacen("read_bps_max = 0", text, 1).replacen("read_iops_max = 0\n", "", 1));
+        assert_eq!(read.unwrap().limits("tenants/db").read_ios_per_s, Some(20_000), "{text}");
+    }
+}
+
 #[test]
 fn a_wrong_limit_is_reported_with_its_line_and_the_kernels_error() {
     let place = "serve.toml:28:";
-    says("read_bps_max = 0", "read_bps_max = \"50MB\"", &[place, "\"50MB\" is not a size"]);
+    says("read_bps_max = 0", "read_bps_max = \"50mb\"", &[place, "\"50mb\" is not a size"]);
     says("read_bps_max = 0", "burst_ms = 0", &[place, "burst_ms = 0 is outside 1 to 3600000"]);
     says("read_bps_max = 0", "tiops = 2\ntotal_iops_max = 3", &["tiops and total_iops_max are the same limit"]);
     says("read_bps_max = 0", "read_bps_max = -5", &[place, "read_bps_max = -5 is not a size: it is negative"]);
@@ -201,7 +218,7 @@ fn a_wrong_limit_is_reported_with_its_line_and_the_kernels_error() {
     says("read_bps_max = 0", "read_iops_max = -5", &[place, "-5 is outside 0 to 4294967294"]);
     says("read_bps_max = 0", "read_iops_max = 4294967296", &[place, "outside"]);
     says("read_bps_max = 0", "rbps = 2000\nread_bps_max = 3000", &["rbps and read_bps_max are the same limit"]);
-    says("read_bps_max = 0", "io.max = \"rbps=1M\"", &[place, "io.max: rbps=1M", "EINVAL", "rbps=1048576"]);
+    says("read_bps_max = 0", "io.max = \"rbps=1x\"", &[place, "io.max: rbps=1x", "EINVAL"]);
     says("read_bps_max = 0", "io.max = \"rbps=0\"", &[place, "ERANGE", "rbps=max"]);
     says("read_bps_max = 0", "io.max = \"rbps=-1\"", &[place, "rbps=-1 is not a whole number (EINVAL)"]);
     says("read_bps_max = 0", "io.max = \"rbps=99999999999999999999\"", &[place, "does not fit into 64 bits (EINVAL)"]);

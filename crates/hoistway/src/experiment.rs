@@ -365,7 +365,7 @@ impl Experiment {
         let given = if self.workloads.is_empty() { &usual[..] } else { &self.workloads[..] };
         let mut plans: Vec<WorkloadPlan> = Vec::new();
         for text in given {
-            if Path::new(text).extension().is_some_and(|ending| ending == "fio") {
+            if workloads::is_job_file(text) {
                 plans.push(self.job_file(Path::new(text))?);
                 continue;
             }

@@ -134,7 +134,7 @@ mod runs;
 #[cfg(feature = "simulate")]
 mod times;
 #[cfg(feature = "simulate")]
-mod units;
+use ::experiment::units;
 #[cfg(feature = "simulate")]
 mod workloads;
 

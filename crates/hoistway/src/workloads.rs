@@ -46,10 +46,19 @@ fn bad_name(bad: BadName) -> Error {
             let known = name::names().collect::<Vec<_>>().join(" ");
             Error::usage(
                 format!("unknown workload '{given}'"),
-                format!("{meant}known are {known}, all, or a .fio file"),
+                format!("{meant}known are {known}, all, or a job file of fio"),
             )
         }
     }
+}
+
+/// Whether a workload is given as a job file: its name ends in `.fio`, it is a path with a `/`, or a
+/// file of that name exists and no workload has it.
+pub fn is_job_file(text: &str) -> bool {
+    let path = Path::new(text);
+    let head = text.split(':').next().unwrap_or("");
+    let is_named = name::names().chain(["all"]).any(|name| name.eq_ignore_ascii_case(head.trim()));
+    path.extension().is_some_and(|ending| ending == "fio") || head.contains('/') || (!is_named && path.is_file())
 }
 
 /// The jobs of a job file as they will run, and notes about them. `name` is its name in messages;

@@ -143,3 +143,37 @@ fn a_document_without_jobs_is_refused() {
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("its jobs[] is empty") && !said.stderr.contains("no JSON"), "{}", said.stderr);
 }
+
+#[test]
+fn trims_are_compared_and_a_client_and_terse_lines_are_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let idle = r#"{"bw_bytes": 0, "iops": 0.0, "total_ios": 0}"#;
+    let jobs = format!(
+        r#"{{"jobname": "t", "groupid": 0, "error": 0, "read": {idle}, "write": {idle},
+ "trim": {{"bw_bytes": 8388608000, "iops": 2048000, "total_ios": 2048000, "runtime": 1000, "io_bytes": 8388608000}}}}"#
+    );
+    let sum = jobs.replace(r#""t""#, r#""All clients""#);
+    let write = |name: &str, text: String| fs::write(directory.path().join(name), text).expect("written");
+    write("a.json", format!("\u{feff}{{\"fio version\": \"fio-3.33\", \"jobs\": [{jobs}]}}"));
+    write("b.json", format!("{{\"fio version\": \"fio-3.33\", \"client_stats\": [{jobs}, {sum}]}}"));
+    let said = hoistway(directory.path(), &["compare", "a.json", "b.json"]);
+    assert!(
+        said.stdout.contains("total_bw(trim)") && said.stdout.contains("8000 MiB/s"),
+        "{}{}",
+        said.stdout,
+        said.stderr
+    );
+    assert!(!said.stdout.contains("0.00 MiB/s"), "{}", said.stdout);
+    if Command::new("fio").arg("--version").output().is_err() {
+        return;
+    }
+    write("j.fio", "[x]\nsize=4m\nioengine=null\nrw=randrw\nnumber_ios=500\n".to_owned());
+    for version in ["2", "3", "4", "5"] {
+        let mut fio = Command::new("fio");
+        let fio = fio.args(["--output-format=terse", "--terse-version", version, "j.fio"]);
+        let output = fio.current_dir(directory.path()).output().expect("fio starts");
+        fs::write(directory.path().join("t.txt"), output.stdout).expect("written");
+        let said = hoistway(directory.path(), &["compare", "t.txt", "t.txt"]);
+        assert_eq!(said.code, 0, "version {version}: {}", said.stderr);
+    }
+}

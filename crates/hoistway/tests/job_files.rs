@@ -158,3 +158,56 @@ fn a_group_that_does_little_alone_is_entitled_to_no_more() {
     assert!(!without.stderr.contains("solo run"), "{}", without.stderr);
     assert!(self::cell(&without)["isolation"].is_null(), "{}", without.stdout);
 }
+
+#[test]
+fn any_existing_file_is_a_job_file_and_names_stay_names() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let jobs = "# a comment\n[global]\nioengine=null\n[a]\nsize=1m\nrw=randread\n";
+    let test = |arguments: &[&str]| {
+        let usual = ["test", "model:ssd", "-s", "none", "--no-store", "--quiet", "--format", "fio-json"];
+        let said = hoistway(directory.path(), &[&usual, arguments].concat());
+        assert_eq!(said.code, 0, "{arguments:?}: {}", said.stderr);
+        said.stdout[said.stdout.find("{\n").expect("JSON")..].to_owned()
+    };
+    for name in ["j", "j.job", "j.ini", "j.cfg", "j.fio.txt", "sub/j"] {
+        fs::create_dir_all(directory.path().join("sub")).expect("created");
+        fs::write(directory.path().join(name), jobs).expect("written");
+        for flag in ["-w", "--job"] {
+            let result: Value = serde_json::from_str(&test(&[flag, name])).expect("JSON");
+            assert_eq!(result["jobs"][0]["read"]["total_ios"], 256, "{flag} {name}");
+        }
+    }
+    // The name of a workload wins over a file; a path of the suffix is none.
+    fs::write(directory.path().join("drr"), jobs).expect("written");
+    let result: Value = serde_json::from_str(&test(&["-w", "drr:filename=sub/x,number_ios=7"])).expect("JSON");
+    assert_eq!(result["jobs"][0]["read"]["total_ios"], 7);
+    let said = hoistway(directory.path(), &["test", "model:ssd", "-w", "no/such/file"]);
+    assert!(said.code == 2 && said.stderr.contains("cannot read the job file no/such/file"), "{}", said.stderr);
+}
+
+#[test]
+fn a_job_without_a_size_has_that_of_the_file_that_another_job_lays_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = "[global]\nfilename=x\nioengine=null\n[a]\nsize=512k\nrw=write\n[b]\nstonewall\nrw=randread\n[c]\nstonewall\nrw=read\nsize=50%\n";
+    fs::write(directory.path().join("j.fio"), text).expect("written");
+    for target in ["model:ssd", "."] {
+        let arguments = ["test", target, "-w", "j.fio", "-s", "none", "--no-store", "--quiet", "--format", "fio-json"];
+        let said = hoistway(directory.path(), &arguments);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let result: Value = serde_json::from_str(&said.stdout[said.stdout.find("{\n").expect("JSON")..]).expect("JSON");
+        let ios = |job: usize| result["jobs"][job]["read"]["total_ios"].as_u64();
+        assert_eq!((ios(1), ios(2)), (Some(128), Some(64)), "{target}");
+    }
+}
+
+#[test]
+fn an_fsync_follows_each_pass_with_fsync_on_close() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = "[a]\nsize=64k\nrw=write\nloops=3\nfsync_on_close=1\n";
+    fs::write(directory.path().join("j.fio"), text).expect("written");
+    let arguments = ["test", "model:ssd", "-w", "j.fio", "-s", "none", "--no-store", "--quiet", "--format", "fio-json"];
+    let said = hoistway(directory.path(), &arguments);
+    let result: Value = serde_json::from_str(&said.stdout[said.stdout.find("{\n").expect("JSON")..]).expect("JSON");
+    assert_eq!((result["jobs"][0]["write"]["total_ios"].as_u64(), said.code), (Some(48), 0), "{}", said.stderr);
+    assert_eq!(result["jobs"][0]["sync"]["total_ios"].as_u64(), Some(3), "{}", result["jobs"][0]["sync"]);
+}

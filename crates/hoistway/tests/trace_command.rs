@@ -363,3 +363,47 @@ fn a_trace_goes_to_standard_output() {
     ok(directory.path(), &["trace", "convert", "t.csv", "--to", "csv", "--out", "/dev/null", "--force"]);
     assert!(!std::fs::metadata("/dev/null").expect("there").is_file());
 }
+
+/// Completions alone, as `blktrace -a complete` records them.
+#[test]
+fn a_trace_of_completions_is_counted_converted_and_replayed_by_them() {
+    let directory = temporary();
+    let line = |number: u64| format!("7,0 2 {} 0.000{:06} 6695 C R {} + 1 [0]\n", number + 1, number * 20, number * 8);
+    write(directory.path(), "t.txt", (0..20).map(line).collect::<String>());
+    let info = info(directory.path(), "t.txt");
+    assert_eq!((info["stage"].as_str(), info["ios"].as_u64()), (Some("C"), Some(20)), "{info}");
+    assert_eq!(info["operations"]["read"]["bytes"], 20 * 512);
+    ok(directory.path(), &["trace", "convert", "t.txt", "--to", "csv", "--out", "t.csv"]);
+    let table = std::fs::read_to_string(directory.path().join("t.csv")).expect("written");
+    assert_eq!(table.lines().filter(|line| line.contains(",read,")).count(), 20, "{table}");
+    let said = ok(directory.path(), &["replay", "t.txt", "model:ssd", "-s", "none", "--no-store", "--format", "json"]);
+    let result: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert_eq!(result["cells"][0]["errors"], 0, "{}", said.stdout);
+}
+
+#[test]
+fn gaps_of_hours_have_their_percentiles() {
+    let directory = temporary();
+    let mut text = String::from("time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns\n");
+    let mut at_s = 0_u64;
+    for number in 0..100 {
+        let _ = writeln!(text, "{},8:16,read,{},4096,,1,a,0,,30000000000", at_s * 1_000_000_000, number * 4096);
+        at_s += if number % 10 == 9 { 7_200 } else { 25 };
+    }
+    write(directory.path(), "t.csv", text);
+    let info = info(directory.path(), "t.csv");
+    let near = |value: &Value, seconds: f64| (value.as_f64().unwrap_or(0.0) / 1e9 / seconds - 1.0).abs() < 1.0 / 64.0;
+    assert!(near(&info["gap_ns"]["p50"], 25.0) && near(&info["gap_ns"]["p99"], 7_200.0), "{info}");
+    assert!(near(&info["latency_ns"]["q2c"]["p50"], 30.0), "{info}");
+}
+
+#[test]
+fn packings_that_are_not_read_are_named() {
+    let directory = temporary();
+    for (name, begin) in [("xz", &b"\xfd7zXZ\0rest"[..]), ("bzip2", b"BZh91AY&SY"), ("zip", b"PK\x03\x04rest")] {
+        write(directory.path(), "t", begin);
+        let said = hoistway(directory.path(), &["trace", "info", "t"]);
+        let expected = format!("this is {name}; unpack it first");
+        assert!(said.code == 2 && said.stderr.contains(&expected), "{}", said.stderr);
+    }
+}

@@ -9,10 +9,10 @@
 
 use std::fmt::Write;
 
-use experiment::Percentile;
 use experiment::cell::Cell;
 use experiment::metric::Metric;
 use experiment::statistics::Difference;
+use experiment::{IoDirection, Percentile};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -45,6 +45,9 @@ pub struct Change {
     pub metric: Metric,
     /// The group; `None` for a figure of the whole cell.
     pub group: Option<String>,
+    /// Whether the figure is that of trims (discards), which throughput does not contain otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_of_trims: bool,
     /// Value in the first result.
     pub old: f64,
     /// Value in the second result.
@@ -69,6 +72,7 @@ impl Change {
             cell,
             metric,
             group: None,
+            is_of_trims: false,
             old: 0.0,
             new: 0.0,
             delta: None,
@@ -102,6 +106,7 @@ impl Change {
     /// The name of the figure with its group: `lat_p99(web)`.
     pub fn name(&self) -> String {
         match &self.group {
+            None if self.is_of_trims => format!("{}(trim)", self.metric.name()),
             Some(group) => format!("{}({group})", self.metric.name()),
             None => self.metric.name().to_owned(),
         }
@@ -138,21 +143,26 @@ pub fn changes(old: &[Cell<'_>], new: &[Cell<'_>]) -> Vec<Change> {
             after.workload == before.workload && after.spec == before.spec && after.threads == before.threads
         };
         let Some(after) = new.iter().find(same) else { continue };
-        changes.extend(of_sets(before, after, Metric::TotalBw));
+        let data = of_sets(before, after, Metric::TotalBw, None);
+        let trims = of_sets(before, after, Metric::TotalBw, Some(IoDirection::Trim));
+        let trims = trims.filter(|change| change.old > 0.0 || change.new > 0.0);
+        let moves_data = |change: &Change| change.old > 0.0 || change.new > 0.0;
+        changes.extend(data.filter(|change| trims.is_none() || moves_data(change)));
+        changes.extend(trims);
         changes.extend(of_groups(before, after));
         // Weights alone judge only schedulers that know them, and only if there are several groups.
         if before.entitlement.is_some() && after.entitlement.is_some() {
-            changes.extend(of_sets(before, after, Metric::Isolation));
+            changes.extend(of_sets(before, after, Metric::Isolation, None));
         } else if before.groups.len() > 1 && before.scheduler.has_shares && after.scheduler.has_shares {
-            changes.extend(of_sets(before, after, Metric::ShareErrorMax));
+            changes.extend(of_sets(before, after, Metric::ShareErrorMax, None));
         }
     }
     changes
 }
 
 /// A figure with one value per set.
-fn of_sets(before: &Cell<'_>, after: &Cell<'_>, metric: Metric) -> Option<Change> {
-    let (old, new) = (metric.of(before, None, None)?, metric.of(after, None, None)?);
+fn of_sets(before: &Cell<'_>, after: &Cell<'_>, metric: Metric, direction: Option<IoDirection>) -> Option<Change> {
+    let (old, new) = (metric.of(before, None, direction)?, metric.of(after, None, direction)?);
     let difference = match metric {
         Metric::ShareErrorMax | Metric::Isolation => Some(Difference::absolute(&old, &new)),
         _ => Difference::between(&old, &new),
@@ -165,6 +175,7 @@ fn of_sets(before: &Cell<'_>, after: &Cell<'_>, metric: Metric) -> Option<Change
         delta: difference.map(|difference| difference.change),
         interval,
         remark: remark.to_owned(),
+        is_of_trims: direction == Some(IoDirection::Trim),
         ..Change::between(before, after, metric)
     })
 }

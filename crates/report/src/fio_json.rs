@@ -82,11 +82,16 @@ const RERUN: &str = "run fio again with --output-format=json (or json+) --output
 
 /// Parses fio's output.
 pub fn read(text: &str) -> Result<Vec<FioJob>, FioError> {
-    let document = last_document(text).map_err(FioError::Unreadable)?;
+    let document = last_document(text.trim_start_matches('\u{feff}')).map_err(FioError::Unreadable)?;
     let unreadable = |what: String| FioError::Unreadable(Diagnostic::new(what, RERUN));
     let json: Value = serde_json::from_str(document).map_err(|error| unreadable(format!("fio output: {error}")))?;
-    let jobs =
-        json.get("jobs").and_then(Value::as_array).ok_or_else(|| unreadable("fio output has no jobs[]".into()))?;
+    // A client (`fio --client`) lists the jobs of all servers, and then their sum.
+    let listed = json.get("jobs").or_else(|| json.get("client_stats"));
+    let mut jobs =
+        listed.and_then(Value::as_array).ok_or_else(|| unreadable("fio output has no jobs[]".into()))?.clone();
+    if jobs.len() > 1 && json.get("client_stats").is_some() {
+        jobs.retain(|job| job.get("jobname").and_then(Value::as_str) != Some("All clients"));
+    }
     if jobs.is_empty() {
         let help = "fio ran no job, or a tool removed the jobs: use a file with results";
         return Err(FioError::Unreadable(Diagnostic::new("fio output has no results: its jobs[] is empty", help)));

@@ -1,4 +1,4 @@
-//! Parses fio's terse output (`--output-format=terse`, version 3): one line per job, fields
+//! Parses fio's terse output (`--output-format=terse`, versions 2 to 5): one line per job, fields
 //! separated by semicolons.
 //!
 //! For old results only: of latencies it contains only the completion percentiles, in microseconds.
@@ -8,15 +8,36 @@ use experiment::Diagnostic;
 
 use crate::fio_json::{FioDirection, FioError, FioJob, FioLatency};
 
-/// Number of fields of a direction: total KiB, KiB/s, IOPS, runtime, latencies, percentiles,
-/// bandwidth.
-const DIRECTION_FIELDS: usize = 41;
-/// First field of reads, from 0; the fields of writes follow those of reads.
-const READ: usize = 5;
+/// Where a version has its fields, from 0.
+struct Layout {
+    /// The job's name; its group and its error follow.
+    name: usize,
+    /// Number of fields of a direction: total KiB, KiB/s, IOPS, runtime, latencies, percentiles,
+    /// bandwidth; in version 5 also samples of bandwidth and IOPS.
+    direction_fields: usize,
+    /// Whether trims follow reads and writes.
+    has_trims: bool,
+}
 
-/// Whether a text is terse output: one of its lines begins with `3;fio-`.
+impl Layout {
+    /// The layout of a line; `None` if it is no terse output.
+    fn of(line: &str) -> Option<Layout> {
+        let (version, rest) = line.split_once(';')?;
+        let (name, direction_fields, has_trims) = match version {
+            // Version 2 does not name the version of fio, so the number of fields has to tell.
+            "2" if rest.split(';').count() > 3 + 3 * 41 => (1, 41, true),
+            "3" if rest.starts_with("fio-") => (2, 41, false),
+            "4" if rest.starts_with("fio-") => (2, 41, true),
+            "5" if rest.starts_with("fio-") => (2, 47, true),
+            _ => return None,
+        };
+        Some(Layout { name, direction_fields, has_trims })
+    }
+}
+
+/// Whether a text is terse output of a known version: one of its lines is.
 pub fn is_terse(text: &str) -> bool {
-    text.lines().any(|line| line.starts_with("3;fio-"))
+    text.trim_start_matches('\u{feff}').lines().any(|line| Layout::of(line).is_some())
 }
 
 /// Parses all jobs of a text; other lines (notes) are skipped.
@@ -24,17 +45,19 @@ pub fn is_terse(text: &str) -> bool {
 /// # Errors
 /// A job failed, a line has too few fields, or a field is not a number.
 pub fn read(text: &str) -> Result<Vec<FioJob>, FioError> {
-    let jobs = text.lines().enumerate().filter(|(_, line)| line.starts_with("3;fio-"));
-    jobs.map(|(index, line)| job(index + 1, line)).collect()
+    let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
+    let jobs = lines.filter_map(|(index, line)| Some((index, line, Layout::of(line)?)));
+    jobs.map(|(index, line, layout)| job(index + 1, line, &layout)).collect()
 }
 
-fn job(line_number: usize, line: &str) -> Result<FioJob, FioError> {
+fn job(line_number: usize, line: &str, layout: &Layout) -> Result<FioJob, FioError> {
     let fields: Vec<&str> = line.split(';').collect();
     let unreadable = |what: String| {
-        let help = "only terse version 3 is supported; fio --output-format=json+ is better";
+        let help = "it ends too early or is damaged; fio --output-format=json+ is better";
         FioError::Unreadable(Diagnostic::new(format!("fio's terse output, line {line_number}: {what}"), help))
     };
-    let wanted = READ + 2 * DIRECTION_FIELDS;
+    let first_of = |direction: usize| layout.name + 3 + direction * layout.direction_fields;
+    let wanted = first_of(if layout.has_trims { 3 } else { 2 });
     if fields.len() < wanted {
         return Err(unreadable(format!("{} fields, at least {wanted} are expected", fields.len())));
     }
@@ -42,9 +65,10 @@ fn job(line_number: usize, line: &str) -> Result<FioJob, FioError> {
         let text = fields[at];
         text.parse().map_err(|_| unreadable(format!("field {} is not a number: '{text}'", at + 1)))
     };
-    let name = fields[2].to_owned();
-    if number(4)? != 0.0 {
-        let what = format!("fio job '{name}' failed: error {}", fields[4]);
+    let name = fields[layout.name].to_owned();
+    let error_at = layout.name + 2;
+    if number(error_at)? != 0.0 {
+        let what = format!("fio job '{name}' failed: error {}", fields[error_at]);
         return Err(FioError::JobFailed(Diagnostic::new(what, "fio's own messages precede its results")));
     }
     let direction = |first: usize| -> Result<FioDirection, FioError> {
@@ -78,10 +102,10 @@ fn job(line_number: usize, line: &str) -> Result<FioJob, FioError> {
     };
     Ok(FioJob {
         name,
-        group: fields[3].parse().unwrap_or(0),
+        group: fields[layout.name + 1].parse().unwrap_or(0),
         options: Vec::new(),
-        read: direction(READ)?,
-        write: direction(READ + DIRECTION_FIELDS)?,
-        trim: FioDirection::default(),
+        read: direction(first_of(0))?,
+        write: direction(first_of(1))?,
+        trim: if layout.has_trims { direction(first_of(2))? } else { FioDirection::default() },
     })
 }

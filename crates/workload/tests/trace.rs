@@ -45,7 +45,8 @@ fn printed(items: &[Item]) -> Vec<String> {
 }
 
 /// File, format, expected number of I/Os and of skipped records.
-const SAMPLES: [(&str, &str, usize, u64); 16] = [
+const SAMPLES: [(&str, &str, usize, u64); 17] = [
+    ("biosnoop.txt", "biosnoop", 5, 0),
     ("msr.csv", "msr", 3, 0),
     ("alibaba.csv", "alibaba", 2, 0),
     ("tencent.csv", "tencent", 5, 0),
@@ -407,6 +408,15 @@ fn damaged_records_are_skipped_and_counted() {
     let mut long = good(2);
     long[46..48].copy_from_slice(&60_000_u16.to_le_bytes());
     assert_eq!(read("blktrace", &[good(1), long, good(3)].concat()), (vec![1, 3], 1, 1));
+    // A plausible payload that would reach beyond the end; what it would contain are records.
+    for payload in [100_u16, 300, 4_000, 4_096, 60_000] {
+        let mut beyond = good(2);
+        beyond[46..48].copy_from_slice(&payload.to_le_bytes());
+        let bytes = [good(1), beyond, good(3), good(4)].concat();
+        assert_eq!(read("blktrace", &bytes), (vec![1, 3, 4], 1, 1), "{payload}");
+        let error = read_as("blktrace", &bytes).expect_err("damaged").to_string();
+        assert!(error.starts_with(&format!("f0:byte 48: a payload of {payload} bytes")), "{error}");
+    }
     assert_eq!(read("blktrace", &[good(1), vec![7; 1_000], good(3), vec![7; 99]].concat()), (vec![1, 3], 2, 2));
     let mut no_processor = good(2);
     no_processor[40..44].copy_from_slice(&70_000_u32.to_le_bytes());
@@ -419,4 +429,99 @@ fn damaged_records_are_skipped_and_counted() {
     let vscsi = [&sample("vscsi1.bin")[..64], &[0xff; 32], &sample("vscsi1.bin")[64..]].concat();
     assert_eq!(read("vscsi", &vscsi).1, 1);
     assert_eq!(read("spc", b"0,8,4096,R,10.0\n0,16,4096,R,8.9\n0,24,4096,R,10.1\n").0, [8, 24]);
+}
+
+/// Lines of 100 I/Os of one process at random times, as blkparse prints them: queued, issued,
+/// completed.
+fn blkparse_lines(random: &mut block::random::Stream) -> Vec<(i64, String)> {
+    let mut lines = Vec::new();
+    for number in 0..100_i64 {
+        let begin_ns = number * 100_000 - 2_000_000 + i64::try_from(random.below(50_000)).unwrap();
+        let (sector, cpu) = (8 * random.below(1 << 30), random.below(8));
+        for (at_ns, what) in [(0, "Q"), (2_000, "D"), (40_000, "C")] {
+            let at_ns = begin_ns + at_ns;
+            let bracket = if what == "C" { "0" } else { "dd" };
+            lines.push((at_ns, format!("{cpu} 1 TIME 700 {what} R {sector} + 8 [{bracket}]")));
+        }
+    }
+    lines.sort_by_key(|(at_ns, _)| *at_ns);
+    lines
+}
+
+/// A time as blkparse prints it: differences modulo 2^64 ns, of which it prints the seconds modulo
+/// 2^34.
+fn printed_time(at_ns: i64) -> String {
+    let ns = at_ns.cast_unsigned();
+    format!("{}.{:09}", (ns / 1_000_000_000) % (1 << 34), ns % 1_000_000_000)
+}
+
+#[test]
+fn times_before_the_first_event_are_read_as_such_wherever_they_stand() {
+    assert_eq!(printed_time(-101_031), "1266874889.709450585");
+    for seed in 0..20 {
+        let mut random = block::random::Stream::of(seed, "blkparse_lines");
+        let mut lines = blkparse_lines(&mut random);
+        let duration_ns = lines[lines.len() - 1].0 - lines[0].0;
+        // A line may come a few ms after its time.
+        for _ in 0..random.below(40) {
+            let from = usize::try_from(random.below(200)).unwrap();
+            let line = lines.remove(from);
+            lines.insert(from + usize::try_from(random.below(90)).unwrap(), line);
+        }
+        let text: String =
+            lines.iter().map(|(at, line)| format!("8,16 {}\n", line.replace("TIME", &printed_time(*at)))).collect();
+        let (items, tally) = read_as("blkparse", text.as_bytes()).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        let records = records(&items);
+        assert_eq!((records.len(), tally.errors.len(), tally.skipped_records()), (300, 0, 0), "{seed}");
+        assert_eq!(records[299].at_ns - records[0].at_ns, duration_ns.cast_unsigned(), "{seed}");
+        assert!(tally.notes.iter().any(|note| note.contains("before the first event")), "{:?}", tally.notes);
+    }
+}
+
+#[test]
+fn elapsed_times_of_blkparse_are_no_passthrough() {
+    let text = "7,0 1 5 0.000005966 6775 I RS 51199 + 1 (    3817) [blktst]\n\
+                7,0 1 6 0.000007563 6775 D RS 51199 + 1 ( 1597) [blktst]\n\
+                7,0 2 1 0.000055590 6695 C RS 51199 + 1 (   48027) [0]\n\
+                7,0 1 7 0.000075693 6775 D FN (  123456789) [blktst]\n\
+                7,0 2 2 0.000085590 0 C FN 0 (   48027) [0]\n\
+                7,0 1 8 0.000095693 6775 D R 36 (12 00 00 00 24 00 ..) [x]\n\
+                7,0 1 9 0.000095694 6775 D R 0 (12) [x]\n";
+    let (items, tally) = read_as("blkparse", text.as_bytes()).expect("right");
+    let places: Vec<(u64, u64)> = records(&items).iter().map(|record| (record.sector(), record.sectors())).collect();
+    assert_eq!(places, [(51_199, 1), (51_199, 1), (51_199, 1), (0, 0), (0, 0)]);
+    assert_eq!(tally.skipped.get("passthrough"), Some(&2));
+}
+
+#[test]
+fn what_blkparse_prints_around_the_events_is_not_taken_for_events() {
+    let added: String = (0..64).map(|cpu| format!("Input file sda.blktrace.{cpu} added\n")).collect();
+    let line = "8,0 0 1 0.000000001 7 Q R 8 + 8 [a]\n";
+    let program =
+        "my (old) program (6775)\n Reads Queued:         768,      384KiB\t Writes Queued:    0,        0KiB\n";
+    let text = format!("\u{feff}{added}{}{program}kworker/0:1 (12, ...)\n Reads Queued: 1\n", line.repeat(3));
+    assert_eq!(detect(text.as_bytes()).map(|format| format.name), Some("blkparse"));
+    let (items, tally) = read_as("blkparse", text.as_bytes()).expect("right");
+    assert_eq!((records(&items).len(), tally.errors.len()), (3, 0), "{tally:?}");
+    let marked = format!("\u{feff}{line}");
+    assert_eq!(records_of("blkparse", marked.as_bytes()).len(), 1);
+}
+
+#[test]
+fn lines_of_biosnoop_and_iosnoop_begin_at_the_issue() {
+    let records = records_of("biosnoop", &sample("biosnoop.txt"));
+    // The slow write of 1.2 s completes at 1.000559 s, before the trace by its issue.
+    let begins: Vec<u64> = records.iter().map(|record| record.at_ns / 1_000).collect();
+    assert_eq!(begins, [0, 198_705, 199_009, 1_199_365, 1_201_341]);
+    let last = records[4];
+    assert_eq!((last.operation, last.pid, records[3].latency_ns), (Operation::Flush, 27, Some(500_000)));
+    let queued = "0.5 dd 7 sda R 80 4096 0.25 1.50\n1.5 dd 7 sda RA 88 4096 0.25 1.50\n";
+    assert_eq!(records_of("biosnoop", queued.as_bytes())[1].latency_ns, Some(1_500_000));
+    let iosnoop = "Tracing block I/O. Ctrl-C to end.\n\
+                   STARTs          ENDs            COMM         PID    TYPE DEV      BLOCK        BYTES     LATms\n\
+                   5982800.302061  5982800.302679  supervise    1809   W    202,1    17039600     4096       0.62\n";
+    assert_eq!(detect(iosnoop.as_bytes()).map(|format| format.name), Some("biosnoop"));
+    let records = records_of("biosnoop", iosnoop.as_bytes());
+    assert_eq!((records[0].at_ns, records[0].latency_ns), (5_982_800_302_061_000, Some(620_000)));
+    assert_eq!((records[0].sector(), records[0].length_bytes, records[0].pid), (17_039_600, 4096, 1809));
 }

@@ -58,6 +58,7 @@ const OTHERS: &[Target] = &[
     assertion::TARGET,
     trace::BLKTRACE,
     trace::BLKPARSE,
+    trace::BIOSNOOP,
     trace::IOLOG,
     trace::IOLOG_1,
     trace::CSV,

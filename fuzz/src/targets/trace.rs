@@ -46,6 +46,7 @@ const LINES: &[&[u8]] =
 
 readers! {
     BLKPARSE, "trace-blkparse", "blkparse", ["blkparse.txt"], &[b"\n", b"[", b"]", b" + ", b" <- (8,33) ", b"8,32 0 1 0.0 7 ", b"Q R ", b"C FN ", b" m N ", b"UT N [a] ", b"X W 8 / 9 [a]", b"(null)", b"CPU0 ("];
+    BIOSNOOP, "trace-biosnoop", "biosnoop", ["biosnoop.txt"], &[b"\n", b"TIME(s) ", b"STARTs ", b"ENDs ", b"COMM ", b"PID ", b"DISK ", b"T ", b"SECTOR ", b"BYTES ", b"LAT(ms)", b" QUE(ms)", b" R ", b" WS ", b" F 0 0 ", b"0.000004 "];
     IOLOG, "trace-iolog", "iolog", ["v3.iolog", "v2.iolog"], &[b"fio version 3 iolog\n", b"fio version 2 iolog\n", b" add\n", b" open\n", b" close\n", b" read ", b" write ", b" sync 0 0\n", b" trim ", b" wait ", b"18446744073709551615"];
     IOLOG_1, "trace-iolog1", "iolog1", ["v1.iolog"], LINES;
     CSV, "trace-csv", "csv", ["own.csv"], &[b"\n", b",", b"\"", b"\"\"", b"8:0", b"read", b"write", b"discard", b"flush", b"write-zeroes", b"PFASMI", b"18446744073709551615"];
@@ -263,6 +264,7 @@ fn blktrace_corpus() -> Vec<Vec<u8>> {
 fn detected_corpus() -> Vec<Vec<u8>> {
     let readers = [
         BLKPARSE,
+        BIOSNOOP,
         IOLOG,
         IOLOG_1,
         CSV,

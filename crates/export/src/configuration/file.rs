@@ -172,7 +172,7 @@ fn limits(reader: &mut Reader<'_>) -> Limits {
     ] {
         let key = given(reader, key, short);
         let most = Size(0)..=Size(u64::MAX - 1);
-        *place = Some(reader.size(key, most, Size(0)).0).filter(|limit| *limit > 0);
+        *place = Some(reader.rate(key, most, Size(0)).0).filter(|limit| *limit > 0);
     }
     for (key, short, place) in [
         ("read_iops_max", "riops", &mut limits.read_ios_per_s),
@@ -181,7 +181,7 @@ fn limits(reader: &mut Reader<'_>) -> Limits {
     ] {
         let key = given(reader, key, short);
         let most = 0..=u64::from(u32::MAX) - 1;
-        *place = Some(reader.number(key, most, 0).value).filter(|limit| *limit > 0);
+        *place = Some(reader.ios_per_s(key, most, 0)).filter(|limit| *limit > 0);
     }
     limits.burst_ms = reader.optional_number("burst_ms", BURSTS_MS, 100, "leave it out for 100 ms");
     let key = given(reader, "latency_target_us", "target");

@@ -23,8 +23,8 @@ use std::path::PathBuf;
 use block::DeviceNumber;
 use engine::Rotational;
 use experiment::io_latency_line::{read_io_latency, write_io_latency};
-use experiment::limit_lines;
 use experiment::{Diagnostic, GroupPriority, Limits};
+use experiment::{limit_lines, units};
 
 use crate::log::LogSettings;
 use crate::ublk::Number;
@@ -402,13 +402,14 @@ impl Group {
 }
 
 /// Changes limits by a line in the form of the kernel's files, without the device: `rbps=50000000
-/// wiops=max`.
+/// wiops=max`. Rates may have units, which the kernel does not take: `rbps=50MiB wiops=20k`.
 ///
 /// # Errors
 /// What is wrong with the file's name or the line, and how to correct it; nothing has changed then.
 pub fn write_limits(file: &str, line: &str, limits: &mut Limits) -> Result<(), Diagnostic> {
     // The parsers of these lines expect a device first.
-    let line = format!("0:0 {line}");
+    let words = line.split_whitespace().map(without_unit).collect::<Vec<_>>();
+    let line = format!("0:0 {}", words.join(" "));
     match file {
         "io.max" => limit_lines::write_ceilings(&line, limits).map(|_| ()),
         "io.low" => limit_lines::write_io_low(&line, limits).map(|_| ()),
@@ -418,6 +419,22 @@ pub fn write_limits(file: &str, line: &str, limits: &mut Limits) -> Result<(), D
             Err(Diagnostic::new(format!("there is no file of limits '{file}'"), help))
         }
     }
+}
+
+/// A word of a limit's line with its rate as a plain number; any other word as it is.
+fn without_unit(word: &str) -> String {
+    let plain = |(key, value): (&str, &str)| {
+        // Plain numbers stay as they are, so that the line's own parser judges them.
+        let has_unit = value.ends_with(|letter: char| letter.is_ascii_alphabetic());
+        let number = match () {
+            () if key.ends_with("bps") => units::rate(value),
+            () => units::ios_per_s(value),
+        };
+        let takes_unit = key.ends_with("bps") || key.ends_with("iops");
+        (has_unit && takes_unit).then_some(())?;
+        Some(format!("{key}={}", number.ok()?))
+    };
+    word.split_once('=').and_then(plain).unwrap_or_else(|| word.to_owned())
 }
 
 /// The limit files, each with the line that would set these limits; none where nothing is limited.

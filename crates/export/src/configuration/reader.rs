@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 
 use experiment::diagnostic::boundary_before;
+use experiment::units;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -259,9 +260,38 @@ impl<'a> Reader<'a> {
 
     /// A size: a string with a unit, or an integer number of bytes.
     pub fn size(&mut self, key: &'static str, range: RangeInclusive<Size>, default: Size) -> Size {
+        self.quantity(key, range, default, Size::parse)
+    }
+
+    /// Bytes per second: as a size, and `/s` may follow.
+    pub fn rate(&mut self, key: &'static str, range: RangeInclusive<Size>, default: Size) -> Size {
+        self.quantity(key, range, default, Size::parse_rate)
+    }
+
+    /// I/Os per second: a number, or a string such as "20k".
+    pub fn ios_per_s(&mut self, key: &'static str, range: RangeInclusive<u64>, default: u64) -> u64 {
+        let text = self.table.get(key).and_then(|value| value.get_ref().as_str());
+        let number = text.and_then(|text| units::ios_per_s(text).ok()).filter(|number| range.contains(number));
+        match number {
+            Some(number) => {
+                // Marks the key as known.
+                let _ = self.value(key);
+                number
+            }
+            None => self.number(key, range, default).value,
+        }
+    }
+
+    fn quantity(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<Size>,
+        default: Size,
+        parse: fn(&str) -> Option<Size>,
+    ) -> Size {
         let Some((value, place)) = self.value(key) else { return default };
         let (size, shown) = match (value.as_str(), value.as_integer()) {
-            (Some(text), _) => (Size::parse(text), format!("\"{text}\"")),
+            (Some(text), _) => (parse(text), format!("\"{text}\"")),
             (_, Some(integer)) => {
                 (u64::from_str_radix(integer.as_str(), integer.radix()).ok().map(Size), integer.to_string())
             }

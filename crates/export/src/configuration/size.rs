@@ -1,4 +1,4 @@
-//! Sizes with units: `256MiB`.
+//! Sizes with units: `256MiB`, in the grammar of [`experiment::units`].
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 <
 pub struct Size(pub u64);
 
 impl Size {
-    /// Parses `4096`, `64KiB`, `1GiB`; everything else is refused.
+    /// Parses `4096`, `64KiB`, `1GiB`, `1g` and so on.
     pub fn parse(text: &str) -> Option<Self> {
-        let (digits, unit) =
-            UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit))).unwrap_or((text, 1));
-        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        digits.parse::<u64>().ok()?.checked_mul(unit).map(Self)
+        experiment::units::bytes(text).ok().map(Self)
+    }
+
+    /// As [`Size::parse`], per second: `50MiB/s` as well.
+    pub fn parse_rate(text: &str) -> Option<Self> {
+        experiment::units::rate(text).ok().map(Self)
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn text_that_is_not_exactly_a_size_is_refused() {
-        for text in ["", "MiB", "1.5GiB", "-1", "+1", "1MB", "1 MiB", "99999999TiB"] {
+        for text in ["", "MiB", "-1", "+1", "1kb", "1 MiB 2", "99999999TiB"] {
             assert_eq!(Size::parse(text), None, "{text}");
         }
     }

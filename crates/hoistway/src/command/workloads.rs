@@ -102,11 +102,12 @@ fn split(list: &str) -> Vec<String> {
 
 fn begins_workload(piece: &str) -> bool {
     let head = piece.split(':').next().unwrap_or("").trim();
-    head.eq_ignore_ascii_case("all") || is_file(piece) || name::names().any(|name| name.eq_ignore_ascii_case(head))
+    let is_path = !piece.contains('=') && is_file(piece);
+    head.eq_ignore_ascii_case("all") || is_path || name::names().any(|name| name.eq_ignore_ascii_case(head))
 }
 
 fn is_file(text: &str) -> bool {
-    Path::new(text).extension().is_some_and(|ending| ending == "fio")
+    crate::workloads::is_job_file(text)
 }
 
 fn named(text: &str, arguments: &WorkloadArguments) -> Result<Workload, Error> {

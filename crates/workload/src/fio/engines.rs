@@ -33,7 +33,7 @@ pub(super) fn section(draft: &mut Draft, lines: &[Line], findings: &mut Findings
     }
 }
 
-/// The name by which a job file selects the engine of a job, so that the job is the same when the
+/// The name with which a job file selects the engine of a job, so that the job is the same when the
 /// file is parsed again.
 pub(super) fn name_of(job: &Job) -> &str {
     let name = job.engine_name.as_str();

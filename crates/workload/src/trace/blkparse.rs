@@ -16,7 +16,7 @@ use super::Action;
 use super::blktrace::{categories_of, category, kind_of};
 use super::formats::Format;
 use super::lines::{LineError, LineFormat, Lines, decimal_ns, fits, number, sectors};
-use super::record::{Detail, Item, Record};
+use super::record::{Detail, EARLIEST_NS, Item, Record};
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -32,12 +32,20 @@ pub const FORMAT: Format = Format {
 
 /// Maximum number of process names that are remembered.
 const MAX_PROCESSES: usize = 65_536;
-/// First words of the lines of the summary that follows the events.
-const SUMMARY: [&str; 5] = ["CPU", "Total (", "Throughput (R/W)", "Events (", "Skips: "];
+/// First words of the lines of the summary that follows the events; the first is that of `-s`, below
+/// the name of each program.
+const SUMMARY: [&str; 6] = [" Reads Queued:", "CPU", "Total (", "Throughput (R/W)", "Events (", "Skips: "];
+/// Start of a line that older versions print for each file.
+const INPUT: &str = "Input file ";
+/// What blkparse prints for the time 0 - 1 ns, plus 1 ns: it takes the difference of two times modulo
+/// 2^64 ns, and prints its seconds modulo 2^34.
+const WRAPPED_ZERO_NS: Nanos = 1_266_874_889_709_551_616;
 
 #[derive(Default)]
 struct Parser {
     names: BTreeMap<u32, String>,
+    /// Number of lines with a time before the first event.
+    early: u64,
 }
 
 /// Takes the next word from `rest`.
@@ -54,11 +62,22 @@ impl LineFormat for Parser {
         if SUMMARY.iter().any(|begin| line.starts_with(begin)) {
             return Err(LineError::Over);
         }
+        if line.starts_with(INPUT) {
+            return Err(LineError::Nothing);
+        }
+        if is_program(line) {
+            // The summary of a program; the events are over, and its next line says so.
+            return Err(LineError::Nothing);
+        }
         let mut rest = line;
         let device = device_of(word(&mut rest, "the device")?)?;
         let cpu: u16 = number(word(&mut rest, "the processor")?, "the processor")?;
         let sequence: u32 = number(word(&mut rest, "the sequence")?, "the sequence")?;
-        let at_ns = decimal_ns(word(&mut rest, "the time")?, SECOND, "the time")?;
+        let mut at_ns = decimal_ns(word(&mut rest, "the time")?, SECOND, "the time")?;
+        if (WRAPPED_ZERO_NS - EARLIEST_NS..WRAPPED_ZERO_NS).contains(&at_ns) {
+            self.early += 1;
+            at_ns = at_ns.wrapping_sub(WRAPPED_ZERO_NS);
+        }
         let pid: u32 = number(word(&mut rest, "the pid")?, "the pid")?;
         let what = word(&mut rest, "the action")?;
         let marks = word(&mut rest, "the kind of I/O")?;
@@ -95,6 +114,18 @@ impl LineFormat for Parser {
         }));
         Ok(())
     }
+
+    fn note(&self) -> Option<String> {
+        let what = "before the first event, which blkparse prints as 1266874889.7...; the trace begins with them";
+        (self.early > 0).then(|| format!("{} lines have times {what}", self.early))
+    }
+}
+
+/// Whether the line names a program and its process, as in `fio (6775)` and `fio (6775, ...)`.
+fn is_program(line: &str) -> bool {
+    let inner = line.strip_suffix(')').and_then(|line| line.rsplit_once(" (")).map(|(_, inner)| inner);
+    let pid = inner.and_then(|inner| inner.split([',', ' ']).next());
+    pid.is_some_and(|pid| pid == "..." || !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 impl Parser {
@@ -129,15 +160,27 @@ struct LineTail<'a> {
     detail: Detail,
 }
 
+/// Whether the text behind a parenthesis is the time since the stage before, in nanoseconds, that
+/// `blkparse -t` prints in at least eight columns. The bytes of a command have two digits each.
+fn is_elapsed(behind: &str) -> bool {
+    let Some((inside, "")) = behind.trim_end().split_once(')') else { return false };
+    let digits = inside.trim_start();
+    inside.len() != 2 && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 impl<'a> LineTail<'a> {
     fn parse(action: Action, rest: &'a str) -> Result<Self, LineError> {
         if action == Action::Remapped {
             return Self::remapped(rest);
         }
-        // A passthrough request has its bytes and command here instead of a position.
         let place_end = rest.find('[').unwrap_or(rest.len());
-        if rest[..place_end].contains('(') {
-            return Err(LineError::Skip("passthrough".to_owned()));
+        let mut columns = &rest[..place_end];
+        if let Some((before, parenthesis)) = columns.split_once('(') {
+            if !is_elapsed(parenthesis) {
+                // A passthrough request has its bytes and command here instead of a position.
+                return Err(LineError::Skip("passthrough".to_owned()));
+            }
+            columns = before;
         }
         let mut tail = LineTail::default();
         let bracketed = match (rest.find('['), rest.rfind(']')) {
@@ -153,7 +196,7 @@ impl<'a> LineTail<'a> {
             }
             _ => tail.name = Some(bracketed),
         }
-        let place: Vec<&str> = rest[..place_end].split_ascii_whitespace().collect();
+        let place: Vec<&str> = columns.split_ascii_whitespace().collect();
         match (action, &place[..]) {
             (Action::Unplugged | Action::UnpluggedByTimer, []) => {
                 tail.detail = Detail::Requests(number(behind, "the number of requests")?);

@@ -2,7 +2,8 @@
 
 use super::read::{Options, Raw, Source};
 use super::{
-    alibaba, blkparse, blktrace, cloudphysics, csv, disksim, iolog, mqsim, msr, spc, start_up, systor17, tencent, vscsi,
+    alibaba, biosnoop, blkparse, blktrace, cloudphysics, csv, disksim, iolog, mqsim, msr, spc, start_up, systor17,
+    tencent, vscsi,
 };
 
 /// One trace format.
@@ -25,6 +26,7 @@ pub const FORMATS: &[Format] = &[
     blktrace::FORMAT,
     vscsi::FORMAT,
     blkparse::FORMAT,
+    biosnoop::FORMAT,
     iolog::FORMAT,
     iolog::FIRST_VERSION,
     csv::FORMAT,

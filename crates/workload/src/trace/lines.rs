@@ -11,6 +11,8 @@ use super::record::{Item, Record};
 
 /// Maximum length of a line.
 const LINE_BYTES: u64 = 64 << 10;
+/// What some programs of Windows put before a text.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// Characters of a wrong line that are quoted in messages.
 const QUOTED_CHARS: usize = 80;
 /// Lines of a sample that are examined.
@@ -70,6 +72,9 @@ impl<F: LineFormat> Lines<F> {
             let place = Place::Line(self.line + 1);
             let is_whole = self.fetch_part(place)?;
             self.line += u64::from(!self.buffer.is_empty());
+            if self.line == 1 && self.buffer.starts_with(BYTE_ORDER_MARK.as_bytes()) {
+                self.buffer.drain(..BYTE_ORDER_MARK.len());
+            }
             if is_whole {
                 return Ok(!self.buffer.is_empty());
             }
@@ -162,7 +167,7 @@ pub(super) fn sample_lines(begin: &[u8]) -> Vec<&str> {
     if text.contains('\0') {
         return Vec::new();
     }
-    text.lines().filter(|line| !line.trim().is_empty()).take(SAMPLE_LINES).collect()
+    text.trim_start_matches(BYTE_ORDER_MARK).lines().filter(|line| !line.trim().is_empty()).collect()
 }
 
 /// Number of lines of a sample that a format can parse; 0 if fewer than half of them.
@@ -170,6 +175,9 @@ pub(super) fn fits(mut format: impl LineFormat, begin: &[u8]) -> usize {
     let (mut explained, mut looked_at) = (0, 0);
     let mut items = VecDeque::new();
     for line in sample_lines(begin) {
+        if looked_at == SAMPLE_LINES {
+            break;
+        }
         looked_at += 1;
         match format.line(line, &mut items) {
             Ok(()) | Err(LineError::Skip(_)) => explained += 1,

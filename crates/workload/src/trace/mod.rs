@@ -8,6 +8,7 @@
 //! ```
 
 mod alibaba;
+mod biosnoop;
 pub mod blkparse;
 pub mod blktrace;
 mod cloudphysics;

@@ -14,7 +14,7 @@ use std::io::BufRead;
 use block::{Nanos, Operation, SECTOR_BYTES};
 
 use super::formats::{FORMATS, Format};
-use super::record::{Item, Record};
+use super::record::{EARLIEST_NS, Item, Record};
 
 /// Items that are held back in case an earlier one follows.
 const WINDOW_ITEMS: usize = 65_536;
@@ -199,6 +199,8 @@ pub struct Reading {
     arrived: u64,
     latest_ns: Nanos,
     given_ns: Nanos,
+    /// Added to all times, so that the first one is not before 0; known from the first item on.
+    shift_ns: Option<Nanos>,
     is_over: bool,
 }
 
@@ -229,6 +231,14 @@ impl Ord for Waiting {
     }
 }
 
+/// A record that includes its latency may stand where it completed.
+fn latency_of(item: &Item) -> Nanos {
+    match item {
+        Item::Record(record) => record.latency_ns.unwrap_or(0),
+        _ => 0,
+    }
+}
+
 /// Detects the format from the start of a file. If several formats fit, the one that parses most
 /// lines is taken, then the first in the list.
 pub fn detect(begin: &[u8]) -> Option<&'static Format> {
@@ -253,6 +263,7 @@ impl Reading {
             arrived: 0,
             latest_ns: 0,
             given_ns: 0,
+            shift_ns: None,
             is_over: false,
         }
     }
@@ -279,7 +290,10 @@ impl Reading {
             };
             let Some(item) = self.checked(item) else { continue };
             let Some(at_ns) = item.at_ns() else { return Ok(Some(item)) };
-            if at_ns.saturating_add(BACK_NS) < self.latest_ns || at_ns < self.given_ns {
+            // Times before 0 are before all others.
+            let at_ns = at_ns.wrapping_add(EARLIEST_NS);
+            if at_ns.saturating_add(BACK_NS).saturating_add(latency_of(&item)) < self.latest_ns || at_ns < self.given_ns
+            {
                 let error = self.went_back(at_ns);
                 self.tally.skip_damaged(error).inspect_err(|_| self.is_over = true)?;
                 continue;
@@ -298,7 +312,8 @@ impl Reading {
         let Some(Waiting { at_ns, item, .. }) = self.first_waiting() else { return Ok(None) };
         self.given_ns = at_ns;
         self.tally.records += u64::from(matches!(item, Item::Record(_)));
-        Ok(Some(item))
+        let shift_ns = *self.shift_ns.get_or_insert(EARLIEST_NS.saturating_sub(at_ns));
+        Ok(Some(item.at(at_ns.wrapping_sub(EARLIEST_NS).wrapping_add(shift_ns))))
     }
 
     fn first_waiting(&mut self) -> Option<Waiting> {

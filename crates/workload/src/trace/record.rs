@@ -4,6 +4,10 @@ use block::{DeviceNumber, Flags, Nanos, Operation};
 
 use super::Action;
 
+/// Times of at most this much before 0, as [`Record::at_ns`] and messages hold them modulo 2^64: the
+/// last day before 2^64 ns. No clock counts so far. [`super::Reading`] returns none of them.
+pub(super) const EARLIEST_NS: Nanos = 86_400_000_000_000;
+
 /// One event of a trace. Formats that record only I/Os yield each as [`Action::Queued`].
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Record {
@@ -158,5 +162,14 @@ impl Item {
             Item::Message { at_ns, .. } => Some(*at_ns),
             _ => None,
         }
+    }
+
+    /// The item with another time, if it has one.
+    pub(super) fn at(mut self, new_ns: Nanos) -> Self {
+        match &mut self {
+            Item::Record(Record { at_ns, .. }) | Item::Message { at_ns, .. } => *at_ns = new_ns,
+            _ => {}
+        }
+        self
     }
 }

@@ -191,8 +191,8 @@ pub struct Builder {
     /// Cached group of a process, group and device; cleared when a name changes.
     groups_of_marks: BTreeMap<(u32, u64, DeviceNumber), u16>,
     seen: Vec<RecordedIo>,
-    /// Whether a bio was queued; issued requests are ignored from then on.
-    has_queued: bool,
+    /// The stage that counts as an I/O so far: completed, issued if any was, queued if any was.
+    stage: Action,
     outstanding: Outstanding,
     /// The open plugs.
     plugs: Plugs,
@@ -214,7 +214,7 @@ impl Builder {
             group_numbers: BTreeMap::new(),
             groups_of_marks: BTreeMap::new(),
             seen: Vec::new(),
-            has_queued: false,
+            stage: Action::Completed,
             outstanding: Outstanding::default(),
             plugs: Plugs::default(),
             left_out: BTreeMap::new(),
@@ -246,15 +246,9 @@ impl Builder {
     fn record(&mut self, record: &Record) -> Result<(), Unusable> {
         let since_ns = record.at_ns - *self.begin_ns.get_or_insert(record.at_ns);
         match record.action {
-            Action::Queued if !self.has_queued => {
-                self.has_queued = true;
-                self.seen.clear();
-                self.outstanding = Outstanding::default();
-                self.plugs = Plugs::default();
-                self.left_out.clear();
-            }
-            Action::Queued => {}
-            Action::Issued if !self.has_queued => {}
+            action if action == self.stage => {}
+            Action::Queued => self.begin_stage(Action::Queued),
+            Action::Issued if self.stage == Action::Completed => self.begin_stage(Action::Issued),
             Action::Completed => {
                 self.outstanding.completed(record, &mut self.seen);
                 return Ok(());
@@ -291,10 +285,10 @@ impl Builder {
         }
         let group = self.group_of(record)?;
         let device = self.device_index(record.device);
-        if self.selection.has_stages && record.latency_ns.is_none() {
+        if self.selection.has_stages && record.latency_ns.is_none() && self.stage != Action::Completed {
             self.outstanding.begun(record, self.seen.len());
         }
-        let is_plugged = self.has_queued && self.plugs.queued(record.pid, self.seen.len());
+        let is_plugged = self.stage == Action::Queued && self.plugs.queued(record.pid, self.seen.len());
         self.seen.push(RecordedIo {
             at_ns: record.at_ns,
             done_ns: record.latency_ns.map_or(UNKNOWN, |latency_ns| record.at_ns.saturating_add(latency_ns)),
@@ -309,6 +303,15 @@ impl Builder {
             is_plugged,
         });
         Ok(())
+    }
+
+    /// An earlier stage of the I/Os is in the trace: what was taken for I/Os had begun before it.
+    fn begin_stage(&mut self, stage: Action) {
+        self.stage = stage;
+        self.seen.clear();
+        self.outstanding = Outstanding::default();
+        self.plugs = Plugs::default();
+        self.left_out.clear();
     }
 
     fn is_wanted(&self, device: DeviceNumber) -> bool {
@@ -398,7 +401,7 @@ impl Builder {
             duration_ns,
             left_out: self.left_out,
             devices: self.devices.iter().map(name).collect(),
-            is_merged: !self.has_queued,
+            is_merged: self.stage != Action::Queued,
             held,
         })
     }

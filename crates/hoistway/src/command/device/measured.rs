@@ -9,6 +9,7 @@ use experiment::measurement::GroupMeasurement;
 use experiment::{Experiment, Measurement};
 use report::fio_json::{self, FioJob};
 use report::fio_terse;
+use workload::Job;
 use workload::fio::{self, Surroundings};
 use workload::job::Placement;
 
@@ -80,7 +81,9 @@ fn per_group(values: Vec<f64>) -> Option<Vec<f64>> {
 
 /// Whether a text is fio's output, possibly with notes before and a human-readable report after it.
 fn is_of_fio(text: &str) -> bool {
-    text.trim_start().starts_with('{') || text.contains("\"fio version\"") || fio_terse::is_terse(text)
+    text.trim_start_matches('\u{feff}').trim_start().starts_with('{')
+        || text.contains("\"fio version\"")
+        || fio_terse::is_terse(text)
 }
 
 /// The jobs of a result with their options, each in a group of its own, and their rates per
@@ -118,6 +121,7 @@ fn of_phase(entries: &[FioJob], job_file: Option<&str>, arguments: &CalibrateArg
     let mut job = job_file.unwrap_or_default().to_owned();
     // Threads of one job are separate entries unless group_reporting joined them.
     let mut named: Vec<(String, [f64; 2])> = Vec::new();
+    let mut groups = GroupNames::default();
     for entry in entries {
         let name = entry.name.replace([']', '\n'], "_");
         let rates = [entry.read.ios_per_s, entry.write.ios_per_s];
@@ -126,7 +130,7 @@ fn of_phase(entries: &[FioJob], job_file: Option<&str>, arguments: &CalibrateArg
             continue;
         }
         if job_file.is_none() {
-            job.push_str(&format!("[{name}]\n{}cgroup={}\n", lines(&entry.options), group_of(&name)));
+            job.push_str(&format!("[{name}]\n{}cgroup={}\n", lines(&entry.options), groups.of(&name)));
         }
         named.push((name, rates));
     }
@@ -148,8 +152,26 @@ fn of_phase(entries: &[FioJob], job_file: Option<&str>, arguments: &CalibrateArg
     Ok(rows)
 }
 
-fn group_of(name: &str) -> String {
-    name.replace(['/', ' '], "_")
+/// Names of groups for jobs of fio, which may be named by any text.
+#[derive(Default)]
+struct GroupNames(Vec<(String, String)>);
+
+impl GroupNames {
+    /// The group of a job: its name with an underscore for each character that no group has, and a
+    /// number if another job has that group.
+    fn of(&mut self, job: &str) -> String {
+        if let Some((_, group)) = self.0.iter().find(|(known, _)| known == job) {
+            return group.clone();
+        }
+        let fits = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
+        let plain: String = job.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect();
+        let plain = if matches!(plain.as_str(), "" | "." | "..") { "_".to_owned() } else { plain };
+        let numbered = (2_u32..).map(|number| format!("{plain}_{number}"));
+        let is_free = |group: &String| self.0.iter().all(|(_, known)| known != group);
+        let group = std::iter::once(plain.clone()).chain(numbered).find(is_free).unwrap_or(plain);
+        self.0.push((job.to_owned(), group.clone()));
+        group
+    }
 }
 
 /// Options as lines of a job file. If an option occurs twice, the last one is kept: it is the job's
@@ -178,12 +200,13 @@ fn line(key: &str, value: &str) -> Option<String> {
 /// A job file in which each job is a separate group.
 fn grouped(text: &str) -> String {
     let mut all = String::new();
+    let mut groups = GroupNames::default();
     for whole in text.lines() {
         let written = whole.trim();
         if let Some(name) = written.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(name, _)| name) {
             all.push_str(&format!("[{name}]\n"));
             if name != "global" {
-                all.push_str(&format!("cgroup={}\n", group_of(name)));
+                all.push_str(&format!("cgroup={}\n", groups.of(name)));
             }
         } else {
             let (key, value) = written.split_once('=').unwrap_or((written, ""));
@@ -256,5 +279,7 @@ fn job_file(experiment: &Experiment) -> Option<String> {
     }
     let text = fio::show(&jobs);
     let again = fio::parse("row", text.as_bytes(), &Surroundings::none()).ok()?.jobs;
-    (again == jobs).then_some(text)
+    // A job of a workload by name has no engine of fio.
+    let unnamed = |job: &Job| Job { engine_name: String::new(), ..job.clone() };
+    again.iter().map(unnamed).eq(jobs.iter().map(unnamed)).then_some(text)
 }

@@ -12,7 +12,6 @@ use std::path::{Component, Path, PathBuf};
 
 use block::time::{MILLISECOND, SECOND};
 use experiment::Measurement;
-use experiment::histogram::BUCKETS;
 use experiment::log::{LoggedHistogram, LoggedIo, LoggedSpan, ThreadLog};
 use workload::output::Output;
 
@@ -148,12 +147,15 @@ fn line(entry: &Entry, value: fn(&Entry) -> u64, output: &Output) -> String {
     line
 }
 
+/// Number of fio's buckets, which its tools expect; the last one has everything above 17 s.
+const FIO_BUCKETS: usize = 1_856;
+
 /// A line with the counts of all buckets; each step of coarseness joins two buckets to one.
 fn histogram(entry: &LoggedHistogram, output: &Output) -> String {
     let step = 1_usize << output.histogram_coarseness.min(6);
-    let mut counts = vec![0_u64; BUCKETS.div_ceil(step)];
+    let mut counts = vec![0_u64; FIO_BUCKETS.div_ceil(step)];
     for &(bucket, count) in &entry.counts {
-        if let Some(sum) = counts.get_mut(usize::from(bucket) / step) {
+        if let Some(sum) = counts.get_mut(usize::from(bucket).min(FIO_BUCKETS - 1) / step) {
             *sum += u64::from(count);
         }
     }

@@ -11,6 +11,21 @@ use workload::trace::SAMPLE_BYTES;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// Packings that are recognised by their first bytes and not read: name and program.
+const NOT_READ: [(&[u8], &str, &str); 5] = [
+    (b"\xfd7zXZ\0", "xz", "xz -d"),
+    (b"BZh", "bzip2", "bzip2 -d"),
+    (b"PK\x03\x04", "zip", "unzip"),
+    (b"7z\xbc\xaf\x27\x1c", "7z", "7z x"),
+    (b"\x04\x22\x4d\x18", "lz4", "lz4 -d"),
+];
+
+/// What is wrong with a content in a packing that is not read, and the remedy.
+pub(super) fn refusal(begin: &[u8]) -> Option<(String, String)> {
+    let (_, name, program) = NOT_READ.iter().find(|(magic, ..)| begin.starts_with(magic))?;
+    Some((format!("this is {name}; unpack it first"), format!("{program}; .gz and .zst are read as they are")))
+}
+
 /// The content, decompressed if it was compressed.
 pub(super) fn unpacked(mut content: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
     let begin = content.fill_buf()?;

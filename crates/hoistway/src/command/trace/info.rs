@@ -106,6 +106,8 @@ struct Content {
     devices: BTreeMap<DeviceNumber, String>,
     queued: Ios,
     issued: Ios,
+    /// Completions while nothing was queued or issued.
+    completed: Ios,
     errors: u64,
 }
 
@@ -124,20 +126,27 @@ impl Content {
     fn record(&mut self, record: &Record) {
         *self.actions.entry(record.action.text()).or_default() += 1;
         match record.action {
-            Action::Queued => self.queued.begun(record),
-            Action::Issued => self.issued.begun(record),
+            Action::Queued => self.queued.begins(record),
+            Action::Issued => self.issued.begins(record),
             Action::Completed => {
                 self.errors += u64::from(record.error != 0);
                 self.queued.waiting.completed(record);
                 self.issued.waiting.completed(record);
+                if self.queued.count == 0 && self.issued.count == 0 {
+                    self.completed.counts(record);
+                }
             }
             _ => {}
         }
     }
 
-    /// The stage that counts as I/Os: queued, or, if that is missing, issued.
+    /// The stage that counts as I/Os: queued; if that is missing, issued; else completed.
     fn ios(&self) -> (&Ios, &'static str) {
-        if self.queued.count > 0 { (&self.queued, "Q") } else { (&self.issued, "D") }
+        match (self.queued.count, self.issued.count) {
+            (1.., _) => (&self.queued, "Q"),
+            (0, 1..) => (&self.issued, "D"),
+            (0, 0) => (&self.completed, "C"),
+        }
     }
 
     fn device_name(&self, device: DeviceNumber) -> String {
@@ -247,7 +256,13 @@ fn put<K: Ord>(names: &mut BTreeMap<K, String>, key: K, name: String) {
 }
 
 impl Ios {
-    fn begun(&mut self, record: &Record) {
+    /// Counts an I/O that a completion will follow.
+    fn begins(&mut self, record: &Record) {
+        self.counts(record);
+        self.waiting.begun(record);
+    }
+
+    fn counts(&mut self, record: &Record) {
         let (count, bytes) = self.operations.entry(name_of(record.operation)).or_default();
         (*count, *bytes) = (*count + 1, bytes.saturating_add(record.length_bytes));
         for (name, _) in FLAGS.iter().filter(|(_, flag)| record.flags.contains(*flag)) {
@@ -269,7 +284,6 @@ impl Ios {
         }
         self.count += 1;
         self.span_bytes = self.span_bytes.max(record.end_bytes());
-        self.waiting.begun(record);
     }
 }
 

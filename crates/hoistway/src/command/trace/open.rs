@@ -7,7 +7,7 @@ use workload::trace::{
     FORMATS, Format, Item, Options, Reading, SAMPLE_BYTES, Source, TraceError, Wait, detect, format_of_name,
 };
 
-use super::compressed::unpacked;
+use super::compressed::{refusal, unpacked};
 use super::filter::Filter;
 use crate::command::arguments::trace::{FormatArguments, TimeUnit, WaitName};
 use crate::command::exit::{Error, Message, Reporter};
@@ -62,6 +62,11 @@ impl Opened {
         for path in &paths {
             let (name, content) = open(path)?;
             let content = Box::new(BufReader::with_capacity(SAMPLE_BYTES, content));
+            let mut content = content;
+            let packed = content.fill_buf().map_err(|error| Error::file(path, "read", &error))?;
+            if let Some((what, help)) = refusal(packed) {
+                return Err(Error::usage(format!("{name}: {what}"), help));
+            }
             let mut content = unpacked(content).map_err(|error| Error::file(path, "read", &error))?;
             let sample = content.fill_buf().map_err(|error| Error::file(path, "read", &error))?;
             if begin.is_empty() {

@@ -75,7 +75,8 @@ pub(super) struct Reduced {
     /// The I/Os of `kept` without a completion. The key is device, whether it reads, first byte and
     /// position in the trace; the value is the end.
     waiting: BTreeMap<(DeviceNumber, bool, u64, u64), u64>,
-    has_queued: bool,
+    /// The stage that counts as an I/O so far: none, completed, issued or queued.
+    stage: Option<Action>,
 }
 
 /// Largest number of I/Os that are kept while they wait for the completion of an earlier one;
@@ -89,21 +90,26 @@ impl Reduced {
             return self.pass_on(sink);
         };
         match record.action {
-            Action::Queued if !self.has_queued => {
-                self.has_queued = true;
-                // Issued events were taken for I/Os until this first queued event. Those I/Os were
-                // queued before the trace began, so they are dropped.
-                self.passed += self.kept.len() as u64;
-                self.kept.clear();
-                self.waiting.clear();
-                self.keep(*record);
+            Action::Queued => self.begin(Action::Queued, record),
+            Action::Issued if self.stage != Some(Action::Queued) => self.begin(Action::Issued, record),
+            Action::Completed if self.stage.is_none_or(|stage| stage == Action::Completed) => {
+                self.begin(Action::Completed, record);
             }
-            Action::Queued => self.keep(*record),
-            Action::Issued if !self.has_queued => self.keep(Record { action: Action::Queued, ..*record }),
             Action::Completed => self.complete(record),
             _ => return Ok(()),
         }
         self.pass_on(sink)
+    }
+
+    /// Keeps an event as an I/O. Events of a later stage that were taken for I/Os before are dropped:
+    /// those I/Os had begun before the trace.
+    fn begin(&mut self, stage: Action, record: &Record) {
+        if self.stage.replace(stage) != Some(stage) {
+            self.passed += self.kept.len() as u64;
+            self.kept.clear();
+            self.waiting.clear();
+        }
+        self.keep(Record { action: Action::Queued, ..*record });
     }
 
     fn keep(&mut self, record: Record) {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use block::Nanos;
 use experiment::Group;
+use linux::input::Ceiling;
 
 use crate::command::arguments::trace::ReplayOptions;
 use crate::command::arguments::tune::ProbingArguments;
@@ -33,7 +34,7 @@ pub fn read(
     is_made: bool,
     reporter: Reporter,
 ) -> Result<Load, Error> {
-    let mut load = match path.extension().is_some_and(|ending| ending == "fio") {
+    let mut load = match is_job_file(path) {
         true => Load { groups: of_jobs(path, reporter)?, length_ns: None },
         false => of_trace(path, probing, writes, is_made, reporter)?,
     };
@@ -51,6 +52,17 @@ pub fn read(
     }
     experiment::group::check(&load.groups)?;
     Ok(load)
+}
+
+/// Whether the file is a job file: by its ending, or because its first line with content names a
+/// section. No trace begins so.
+fn is_job_file(path: &Path) -> bool {
+    let begins_with_section = |text: String| {
+        let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+        lines.find(|line| !line.is_empty() && !line.starts_with([';', '#'])).is_some_and(|line| line.starts_with('['))
+    };
+    path.extension().is_some_and(|ending| ending == "fio")
+        || linux::input::text(path, Ceiling::JOB_FILE).is_ok_and(begins_with_section)
 }
 
 fn of_jobs(path: &Path, reporter: Reporter) -> Result<Vec<Group>, Error> {

@@ -1,6 +1,7 @@
 //! Merges the files of all CPUs in the order in which blkparse prints them.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::io::Read;
 
 use block::{DeviceNumber, Nanos, SECTOR_BYTES};
@@ -89,6 +90,8 @@ struct Stream {
     payload_bytes: u16,
     /// Buffer for payloads, kept to be reused.
     payload: Vec<u8>,
+    /// Bytes that are read again, because the payload that contained them was none.
+    again: VecDeque<u8>,
     /// Whether a record has been read.
     has_record: bool,
     head: Option<(Key, Item)>,
@@ -121,6 +124,7 @@ impl Stream {
             record,
             payload_bytes: 0,
             payload: Vec::new(),
+            again: VecDeque::new(),
             has_record: false,
             head: None,
             turn: None,
@@ -150,16 +154,30 @@ impl Stream {
                 return Ok(None);
             }
         }
-        self.has_record = true;
-        self.record = Place::Byte(self.at_byte);
-        let (header, payload_bytes) = self.parse(&header);
-        self.payload_bytes = payload_bytes;
         let mut payload = std::mem::take(&mut self.payload);
-        payload.resize(usize::from(payload_bytes), 0);
-        if self.read(&mut payload)? < payload.len() {
-            self.ends(true, tally);
-            return Ok(None);
-        }
+        let (header, payload_bytes) = loop {
+            self.has_record = true;
+            self.record = Place::Byte(self.at_byte);
+            let (parsed, payload_bytes) = self.parse(&header);
+            self.payload_bytes = payload_bytes;
+            payload.resize(usize::from(payload_bytes), 0);
+            let read = self.read(&mut payload)?;
+            if read == payload.len() {
+                break (parsed, payload_bytes);
+            }
+            payload.truncate(read);
+            if !self.holds_record(&payload) {
+                self.ends(true, tally);
+                return Ok(None);
+            }
+            let message = format!("a payload of {payload_bytes} bytes, but {read} follow, and records are among them");
+            tally.skip_damaged(TraceError::at(&self.source.name, self.record, message, HELP))?;
+            self.again.extend(&payload);
+            if !self.find_record(&mut header)? {
+                self.ends(false, tally);
+                return Ok(None);
+            }
+        };
         self.at_byte += HEADER_BYTES as u64 + u64::from(payload_bytes);
         let item = self.item(&header, &payload, tally);
         self.payload = payload;
@@ -172,6 +190,12 @@ impl Stream {
             Ok(notice) => Ok(notice),
             Err(error) => tally.skip_damaged(error).map(|()| None),
         }
+    }
+
+    /// Whether the bytes contain the begin of a record.
+    fn holds_record(&self, bytes: &[u8]) -> bool {
+        let word = if self.is_swapped == Some(true) { MAGIC_AND_VERSION.swap_bytes() } else { MAGIC_AND_VERSION };
+        bytes.windows(4).any(|window| *window == word.to_ne_bytes())
     }
 
     /// Checks the magic number. If damaged records are skipped, the length of the payload must be
@@ -230,6 +254,12 @@ impl Stream {
     /// Reads until `to` is full or the file ends; returns the number of bytes.
     fn read(&mut self, to: &mut [u8]) -> Result<usize, TraceError> {
         let mut done = 0;
+        while let Some(slot) = to.get_mut(done)
+            && let Some(byte) = self.again.pop_front()
+        {
+            *slot = byte;
+            done += 1;
+        }
         while done < to.len() {
             match self.source.content.read(&mut to[done..]) {
                 Ok(0) => break,
