@@ -144,7 +144,8 @@ fn t23_a_reader_beside_a_write_bomb() {
     let later = run(&later);
     println!("later {:.1?} {}/{} us", megabytes(&later), latency_us(&later, 50.0), latency_us(&later, 99.0));
     assert!(latency_us(&later, 50.0) * 10 <= latency_us(&none, 50.0), "a tenth of none's median");
-    assert!(total(&later) >= 0.96 * total(&none), "{} of {}", total(&later), total(&none));
+    // `give` and the 2 % that requests of 32 KiB cost.
+    assert!(total(&later) >= 0.95 * total(&none), "{} of {}", total(&later), total(&none));
 }
 
 /// The device does not idle while the reader thinks, so it is full when the reader returns; but the
