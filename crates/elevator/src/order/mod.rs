@@ -8,6 +8,7 @@
 //! can tell whether others lead them (Hedayati et al. 2019, MQFQ).
 
 mod sole;
+mod standing;
 
 use crate::group::WEIGHT_DEFAULT;
 use crate::interface::{Configuration, Violation};
@@ -16,6 +17,7 @@ use crate::structures::sorted::{SortedLinks, Tree};
 use crate::structures::{Array, Links, List, NIL, NoMemory};
 use block::{GroupId, Nanos, Operation};
 use sole::SoleIssuer;
+pub use standing::{Lead, Standing};
 
 /// Virtual time per sector at weight 1 is 2^20.
 const UNIT_BITS: u32 = 20;
@@ -31,40 +33,6 @@ pub enum Strict {
     /// The children of the root, and groups on all levels. Issuers within one group go in the order
     /// of their tags and do not wait for one another.
     Groups,
-}
-
-/// Whether a queue, or a group that contains it, leads one of its siblings.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Standing {
-    /// It leads no active sibling by more than the allowed lead.
-    InOrder,
-    /// It leads a sibling that has requests in flight.
-    Ahead,
-    /// It leads a sibling without requests, which is expected to send one before this time.
-    AheadUntil(Nanos),
-}
-
-/// The allowed lead over an active sibling: the sum of the three terms.
-#[derive(Copy, Clone, Debug)]
-pub struct Lead {
-    /// In sectors of the child that leads.
-    pub sectors: u64,
-    /// In multiples of `sectors`, for each request that the leading child has in flight.
-    pub by_in_flight: u64,
-    /// In virtual time.
-    pub extra: u64,
-}
-
-impl Lead {
-    /// This many sectors of a child of weight 100, which is the same virtual time for every child.
-    pub fn of_weight_100(sectors: u64) -> Self {
-        Self { sectors: 0, by_in_flight: 0, extra: span(sectors, inverse(WEIGHT_DEFAULT)) }
-    }
-
-    fn span(self, inverse_weight: u64, in_flight: u32) -> u64 {
-        let times = self.by_in_flight.saturating_mul(u64::from(in_flight)).saturating_add(1);
-        span(self.sectors.saturating_mul(times), inverse_weight).saturating_add(self.extra)
-    }
 }
 
 /// A queue of an issuer, the shared queue of a group, or a group.
@@ -308,39 +276,6 @@ impl Order {
         None
     }
 
-    /// The lead, in virtual time, of the last queue that was found to lead by too much.
-    pub const fn lead(&self) -> u64 {
-        self.lead
-    }
-
-    /// Notes when the last [`Standing`] that was not [`Standing::InOrder`] was found.
-    pub fn note_leader(&mut self, now: Nanos) {
-        let Some(first) = self.groups.at(self.nodes.at(self.leader).parent).busy.first() else { return };
-        let led_cost = self.nodes.at(first).last_cost;
-        let leader = self.nodes.at_mut(self.leader);
-        (leader.led_ns, leader.led_cost) = (now, led_cost);
-    }
-
-    /// The charge for the last request of a sibling that the issuer of a bio, or a group of it, was
-    /// found to lead by too much after `since_ns`; on several levels, the smallest one.
-    pub fn led_cost(&self, bio: &Bio, since_ns: Nanos) -> Option<u32> {
-        let mut at = match bio.group {
-            GroupId::ROOT if bio.is_sync() && bio.context.0 < self.contexts => bio.context.0,
-            GroupId::ROOT => self.shared_queue(ROOT),
-            group => self.node_of(group.0),
-        };
-        let mut least = None;
-        for _ in 0..=self.groups.len() {
-            let node = self.nodes.at(at);
-            if node.led_ns > since_ns {
-                least = Some(least.unwrap_or(u32::MAX).min(node.led_cost));
-            }
-            let Some(parent) = self.parent_node(at) else { break };
-            at = parent;
-        }
-        least
-    }
-
     /// How many children of the root are backlogged, in flight or expected back.
     pub fn tenants(&self) -> u32 {
         if self.is_sole() {
@@ -362,65 +297,6 @@ impl Order {
     pub fn was_late(&mut self, queue: u32) {
         self.end_sole();
         self.nodes.at_mut(queue).is_late = true;
-    }
-
-    /// Whether a queue, or one of its groups, leads an active sibling by more than `lead`.
-    pub fn standing(&mut self, queue: u32, lead: Lead, now: Nanos) -> Standing {
-        if self.is_sole() {
-            return Standing::InOrder;
-        }
-        let mut at = queue;
-        let mut standing = Standing::InOrder;
-        for _ in 0..=self.groups.len() {
-            match self.against_siblings(at, lead, now) {
-                Standing::InOrder => {}
-                Standing::Ahead => return Standing::Ahead,
-                until => standing = until,
-            }
-            let Some(parent) = self.parent_node(at) else { break };
-            at = parent;
-        }
-        standing
-    }
-
-    fn against_siblings(&mut self, node: u32, lead: Lead, now: Nanos) -> Standing {
-        let Node { tag, inverse_weight, parent, in_flight, .. } = *self.nodes.at(node);
-        let allowed = lead.span(inverse_weight, in_flight);
-        for _ in 0..self.nodes.len() {
-            let group = self.groups.at_mut(parent);
-            let Some(first) = group.busy.first() else { return Standing::InOrder };
-            let behind = self.nodes.at(first);
-            let least = behind.tag.max(group.floor);
-            if tag <= least.saturating_add(allowed) {
-                return Standing::InOrder;
-            }
-            self.lead = tag.saturating_sub(least);
-            self.leader = node;
-            if behind.in_flight > 0 {
-                return Standing::Ahead;
-            }
-            let until = behind.done_ns.saturating_add(self.wait_ns);
-            if now < until && !behind.is_late {
-                return Standing::AheadUntil(until);
-            }
-            group.busy.remove(&mut self.busy, first);
-            let behind = self.nodes.at_mut(first);
-            (behind.is_late, behind.was_passed) = (true, true);
-        }
-        Standing::InOrder
-    }
-
-    /// For a queue that is dispatched although it leads. On each level, siblings that lag behind
-    /// the queue by more than this many of its sectors are moved up to that lag.
-    pub fn bound_lag(&mut self, queue: u32, sectors: u64) {
-        let mut at = queue;
-        for _ in 0..=self.groups.len() {
-            let Node { tag, inverse_weight, parent, .. } = *self.nodes.at(at);
-            let group = self.groups.at_mut(parent);
-            group.floor = group.floor.max(tag.saturating_sub(span(sectors, inverse_weight)));
-            let Some(above) = self.parent_node(at) else { return };
-            at = above;
-        }
     }
 
     /// Dispatches a request to the device and charges this many sectors on each level. Returns the
