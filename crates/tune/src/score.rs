@@ -4,14 +4,13 @@
 //! of a reader among others, F shares, C CPU time. A figure that could not be measured is left out,
 //! and the remaining weights are scaled up.
 //!
-//! F is isolation (`experiment::entitlement`): got / entitled of the group that is worst off, where
-//! the groups fill the device alone, whose capacity is the best rate of any candidate. Shares that
-//! leave the device idle are therefore worth no more than the throughput that remains. Source: docs/specifications/harness.md, section 8.6.
+//! Shares may cost throughput: F is the closeness of shares to the weights times the fraction of
+//! the best rate that was reached meanwhile. The groups keep enough requests outstanding that exact
+//! shares need not cost throughput. Source: docs/specifications/harness.md, section 8.6.
 
 use std::fmt;
 use std::str::FromStr;
 
-use experiment::entitlement::{Claim, Entitlement, entitled};
 use experiment::statistics::Estimate;
 use experiment::{Diagnostic, SchedulerSpec};
 use schemars::JsonSchema;
@@ -229,7 +228,7 @@ fn raw(candidate: &CandidateFindings, knee: u32, best_ios_per_s: Option<f64>) ->
         candidate.random_at(knee).map(|step| step.ios_per_s),
         geometric_mean(&latencies),
         match (&candidate.shares, best_ios_per_s) {
-            (Some(shares), Some(best)) => Some(isolation(shares, best)),
+            (Some(shares), Some(best)) => Some(nearness(shares, best)),
             (_, best) => best.map(|_| Estimate { mean: 0.0, sd: 0.0, ci95: None, n: 0 }),
         },
         candidate.cpu_ns_per_io.map(inverse),
@@ -250,14 +249,11 @@ fn inverse(estimate: Estimate) -> Estimate {
     }
 }
 
-/// The isolation of the two groups; 0 without a mechanism, whose shares only follow the load.
-fn isolation(shares: &Shares, best_ios_per_s: f64) -> Estimate {
-    let capacity = best_ios_per_s.max(shares.ios_per_s.mean);
-    let claim = |weight| Claim { weight, alone_per_s: capacity, full_per_s: capacity };
-    let light = shares.ios_per_s.mean / (1.0 + shares.ratio.mean);
-    let got = vec![light, shares.ios_per_s.mean - light];
-    let entitlement = Entitlement::of(got, entitled(&crate::probe::WEIGHTS.map(|weight| claim(f64::from(weight)))));
-    let mean = entitlement.filter(|_| shares.has_mechanism).map_or(0.0, |it| it.isolation);
+/// Closeness of shares to the weights times the fraction of the best rate that was reached
+/// meanwhile. Shares that leave the device idle are worth no more than the throughput that remains.
+fn nearness(shares: &Shares, best_ios_per_s: f64) -> Estimate {
+    let rate = if best_ios_per_s > 0.0 { shares.ios_per_s.mean / best_ios_per_s } else { 1.0 };
+    let mean = if shares.has_mechanism { (1.0 - shares.error.mean).max(0.0) * rate } else { 0.0 };
     Estimate { mean, ..shares.error }
 }
 
