@@ -1,6 +1,6 @@
 //! fifo-by-class: one test for each claim of its description.
 
-use testbed::{Testbed, check_tunables_table};
+use hoistway_testbed::{Testbed, check_tunables_table};
 
 #[track_caller]
 fn order(given: &str, when: &str, expected: &str) {

@@ -106,7 +106,7 @@ fn finding(target: &Target, input: &[u8], folder: &Path, message: String) -> std
 }
 
 fn keep(folder: &Path, target: &Target, input: Vec<u8>, ended: (String, String)) -> std::io::Result<Finding> {
-    let hash = block::random::fnv1a64(&input);
+    let hash = hoistway_block::random::fnv1a64(&input);
     let file = folder.join(format!("{}-{hash:016x}", target.name));
     std::fs::write(&file, &input)?;
     Ok(Finding { input, ended: ended.0, message: ended.1, file })

@@ -1,7 +1,7 @@
 //! Makes new inputs from old ones: a few random edits, most of them small, some with the target's
 //! own tokens.
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 
 /// Numbers near which errors are likely.
 const EDGES: [u64; 18] = [

@@ -1,6 +1,6 @@
 //! A fuzz target: a function of bytes that panics when a property is violated.
 
-use block::random::{fnv1a64, fnv1a64_continued};
+use hoistway_block::random::{fnv1a64, fnv1a64_continued};
 
 /// A fuzz target: one of [`targets`](crate::targets::targets).
 #[derive(Copy, Clone)]

@@ -3,7 +3,7 @@
 
 use crate::mutate::{Material, mutant};
 use crate::target::Target;
-use block::random::Stream;
+use hoistway_block::random::Stream;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::collections::HashSet;
 use std::fs::File;

@@ -6,12 +6,12 @@
 //! through a pointer, so that nothing is optimised away.
 #![no_std]
 
-use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use core::mem::MaybeUninit;
-use elevator::registry::{self, Any, BuildError};
-use elevator::structures::{Bitmap, Heap, Links, List, NoMemory, SortedLinks, Tree};
-use elevator::tunable::{SettingError, Tunable};
-use elevator::{
+use hoistway_elevator::registry::{self, Any, BuildError};
+use hoistway_elevator::structures::{Bitmap, Heap, Links, List, NoMemory, SortedLinks, Tree};
+use hoistway_elevator::tunable::{SettingError, Tunable};
+use hoistway_elevator::{
     Admission, Attributes, Bio, BioId, Configuration, Depth, Dispatch, Elevator, GroupAccount, GroupSettings, GroupTree, IoLimits,
     Limiter, LimiterConfiguration, LimiterPolicy, Merge, MergeSearch, Message, Place, Position, RequestEnd, Requests,
     Side, Verdict, Version, Wake,
@@ -39,17 +39,17 @@ pub extern "C" fn policy_drop(policy: Any) {
 // ---- additional methods of single limiters ----
 
 #[unsafe(export_name = "io-latency.delay_ns")]
-pub extern "C" fn io_latency_delay_ns(limiter: &mut elevator::io_latency::IoLatency, group: GroupId, now: Nanos) -> Nanos {
+pub extern "C" fn io_latency_delay_ns(limiter: &mut hoistway_elevator::io_latency::IoLatency, group: GroupId, now: Nanos) -> Nanos {
     limiter.delay_ns(group, now)
 }
 
 #[unsafe(export_name = "wbt.dirty_throttled")]
-pub extern "C" fn wbt_dirty_throttled(limiter: &mut elevator::wbt::Wbt, now: Nanos) {
+pub extern "C" fn wbt_dirty_throttled(limiter: &mut hoistway_elevator::wbt::Wbt, now: Nanos) {
     limiter.dirty_throttled(now);
 }
 
 #[unsafe(export_name = "wbt.default_changed")]
-pub extern "C" fn wbt_default_changed(limiter: &mut elevator::wbt::Wbt, is_on: bool, now: Nanos) {
+pub extern "C" fn wbt_default_changed(limiter: &mut hoistway_elevator::wbt::Wbt, is_on: bool, now: Nanos) {
     if is_on { limiter.enable_default(now) } else { limiter.disable_default(now) }
 }
 
@@ -67,7 +67,7 @@ pub extern "C" fn requests_drop(requests: Requests) {
 
 #[unsafe(export_name = "requests.allocate")]
 pub extern "C" fn requests_allocate(requests: &mut Requests, bio: &Attributes, now: Nanos) -> u32 {
-    requests.allocate(*bio, now).map_or(block::NIL, RequestId::raw)
+    requests.allocate(*bio, now).map_or(hoistway_block::NIL, RequestId::raw)
 }
 
 #[unsafe(export_name = "requests.change")]
@@ -176,7 +176,7 @@ pub extern "C" fn tree_remove(s: &mut Structures, slot: u32) -> bool {
 #[unsafe(export_name = "structures.tree_find")]
 pub extern "C" fn tree_find(s: &Structures, key: u64) -> u32 {
     let found = s.tree.lower_bound(&s.nodes, key).or(s.tree.find_exact(&s.nodes, key)).or(s.tree.first());
-    found.and_then(|slot| s.nodes.next(slot).or(s.nodes.prev(slot))).or(s.tree.last()).unwrap_or(block::NIL)
+    found.and_then(|slot| s.nodes.next(slot).or(s.nodes.prev(slot))).or(s.tree.last()).unwrap_or(hoistway_block::NIL)
 }
 
 #[unsafe(export_name = "structures.heap_put")]
@@ -201,5 +201,5 @@ pub extern "C" fn bitmap_change(s: &mut Structures, bit: u32) -> bool {
 
 #[unsafe(export_name = "structures.bitmap_find")]
 pub extern "C" fn bitmap_find(s: &Structures, from: u32) -> u32 {
-    s.bitmap.next_set_from(from).or(s.bitmap.first_set()).unwrap_or(block::NIL)
+    s.bitmap.next_set_from(from).or(s.bitmap.first_set()).unwrap_or(hoistway_block::NIL)
 }

@@ -9,9 +9,8 @@ use std::cell::Cell;
 /// [`check`](crate::check) needs it in the program that runs the checks:
 ///
 /// ```
-/// # use hoistway_conformance as conformance;
 /// #[global_allocator]
-/// static ALLOCATOR: conformance::Counting = conformance::Counting;
+/// static ALLOCATOR: hoistway_conformance::Counting = hoistway_conformance::Counting;
 /// ```
 #[derive(Copy, Clone, Debug)]
 pub struct Counting;

@@ -4,22 +4,21 @@
 //!
 //! * a storm: random I/O with merges, faults, resets, groups, changes of settings and switches to
 //!   other policies and back, with a check of every invariant after each step, of the promise that
-//!   [`Traits::passing`](elevator::Traits::passing) declares, and of every request's answer at the
+//!   [`Traits::passing`](hoistway_elevator::Traits::passing) declares, and of every request's answer at the
 //!   end;
 //! * random host calls, among them those that a sane host never makes, in every form of the policy;
 //! * every operation of a host under an allocator that counts: after construction a policy
 //!   allocates nothing.
 //!
 //! ```
-//! # use hoistway_conformance as conformance;
-//! use elevator::structures::NoMemory;
-//! use elevator::{Configuration, Policy};
+//! use hoistway_elevator::structures::NoMemory;
+//! use hoistway_elevator::{Configuration, Policy};
 //!
 //! #[global_allocator]
-//! static ALLOCATOR: conformance::Counting = conformance::Counting;
+//! static ALLOCATOR: hoistway_conformance::Counting = hoistway_conformance::Counting;
 //!
 //! fn test<P: Policy + std::fmt::Debug + Send + 'static>() {
-//!     if let Err(failure) = conformance::check::<P>() {
+//!     if let Err(failure) = hoistway_conformance::check::<P>() {
 //!         panic!("{failure}");
 //!     }
 //! }
@@ -34,10 +33,10 @@ use std::any::type_name;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use block::random::Stream;
-use elevator::{Policy, Version, registry};
-use simulator::Storm;
-use testbed::{SteadyHost, drive_policy};
+use hoistway_block::random::Stream;
+use hoistway_elevator::{Policy, Version, registry};
+use hoistway_simulator::Storm;
+use hoistway_testbed::{SteadyHost, drive_policy};
 
 pub use counting::Counting;
 use counting::{allocations_of, is_in_force};

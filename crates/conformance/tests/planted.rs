@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use block::{Class, HardwareQueue, Nanos, RequestId, time::MILLISECOND};
-use elevator::structures::{Array, Links, List, NoMemory};
-use elevator::{
+use hoistway_block::{Class, HardwareQueue, Nanos, RequestId, time::MILLISECOND};
+use hoistway_conformance::{self as conformance, Counting, Part};
+use hoistway_elevator::structures::{Array, Links, List, NoMemory};
+use hoistway_elevator::{
     Configuration, Dispatch, Elevator, Form, Passing, Policy, Position, Reason, Requests, Traits, Version, Wake,
 };
-use hoistway_conformance::{self as conformance, Counting, Part};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

@@ -1,6 +1,6 @@
 //! What the parts of a device do at one moment, for pictures of it.
 
-use block::{Nanos, Sector};
+use hoistway_block::{Nanos, Sector};
 
 use crate::any::AnyDevice;
 

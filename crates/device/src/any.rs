@@ -1,6 +1,6 @@
 //! One type for every device, so that a host's event loop is compiled without dynamic dispatch.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use crate::array::Array;
 use crate::delay::Delay;

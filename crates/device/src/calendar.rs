@@ -12,7 +12,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use crate::interface::NEVER;
 
@@ -230,7 +230,7 @@ fn place_of(bucket: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
 
     /// Spans from zero to ten windows, many ties, pauses: the order equals that of a sorted list.
     #[test]

@@ -4,8 +4,8 @@
 //! commands instead. If all commands have the same delay, the latencies are the same, and the
 //! device sees the same commands, earlier by the delay.
 
-use block::random::Stream;
-use block::{Nanos, Operation, Status};
+use hoistway_block::random::Stream;
+use hoistway_block::{Nanos, Operation, Status};
 
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
 use crate::pending::Pending;
@@ -117,7 +117,7 @@ impl<D: Device> Device for Delay<D> {
 mod tests {
     use super::*;
     use crate::null::{Null, NullParameters};
-    use block::{Extent, Flags, HardwareQueue};
+    use hoistway_block::{Extent, Flags, HardwareQueue};
 
     #[test]
     fn each_kind_of_command_gets_its_own_delay() {

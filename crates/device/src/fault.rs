@@ -15,8 +15,8 @@
 //! reset    commands in flight are lost (Timeout when the reset is over), and the clock stands still until then
 //! ```
 
-use block::random::Stream;
-use block::{Extent, Nanos, Status};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Nanos, Status};
 
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 use crate::pending::Pending;
@@ -332,7 +332,7 @@ impl Hiccups {
 mod tests {
     use super::*;
     use crate::null::{Null, NullParameters};
-    use block::{Flags, HardwareQueue, Operation};
+    use hoistway_block::{Flags, HardwareQueue, Operation};
 
     const MS: Nanos = 1_000_000;
 

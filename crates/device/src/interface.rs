@@ -1,6 +1,6 @@
 //! The interface of every device model.
 
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation, Sector, SectorRange, Status};
+use hoistway_block::{Extent, Flags, HardwareQueue, Nanos, Operation, Sector, SectorRange, Status};
 
 /// The value of [`Device::next_event`] if no event is pending.
 pub const NEVER: Nanos = Nanos::MAX;

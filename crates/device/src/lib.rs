@@ -6,7 +6,7 @@
 //! `ssd,seed=7,channels=8` into an [`AnyDevice`].
 //!
 //! ```
-//! use block::{Extent, Flags, HardwareQueue, Operation};
+//! use hoistway_block::{Extent, Flags, HardwareQueue, Operation};
 //! use hoistway_device::{Command, Device, Model, NEVER};
 //!
 //! let mut device = Model::parse("null,latency_us=10").unwrap().build(1, "dev0");

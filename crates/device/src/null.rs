@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use block::{Nanos, SECTOR_BYTES, Status};
+use hoistway_block::{Nanos, SECTOR_BYTES, Status};
 
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 use crate::pending::Pending;
@@ -186,7 +186,7 @@ impl Device for Null {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Extent, Flags, HardwareQueue, Operation};
+    use hoistway_block::{Extent, Flags, HardwareQueue, Operation};
 
     /// Tag and time of each completion of reads submitted at these times with these lengths.
     fn ends(parameters: &NullParameters, commands: &[(Nanos, u32)]) -> Vec<(u32, Nanos)> {

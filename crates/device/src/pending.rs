@@ -1,6 +1,6 @@
 //! Pending events in order of time: the small event set of a device.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use crate::interface::NEVER;
 

@@ -1,6 +1,6 @@
 //! The rates of serial resources (a link, a channel: what serves one use at a time), in integers.
 
-use block::{Nanos, SECTOR_BYTES};
+use hoistway_block::{Nanos, SECTOR_BYTES};
 
 /// A transfer rate as picoseconds per sector; 0 = takes no time.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -67,7 +67,7 @@ impl Pace {
 
 /// `value` plus an integer drawn uniformly from [-jitter/2, +jitter/2]; never below 0.
 #[inline]
-pub(crate) fn jittered(value: Nanos, jitter: Nanos, stream: &mut block::random::Stream) -> Nanos {
+pub(crate) fn jittered(value: Nanos, jitter: Nanos, stream: &mut hoistway_block::random::Stream) -> Nanos {
     if jitter == 0 {
         return value;
     }

@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use array_readers::{Rates, read_all};
-use block::random::Stream;
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Flags, HardwareQueue, Nanos, Operation};
 use hoistway_device::{AnyDevice, Array, ArrayParameters, Command, Device, DiskParameters, Submit};
 
 /// From a completion to the next command.

@@ -5,8 +5,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use block::random::Stream;
-use block::{Extent, Flags, HardwareQueue, Operation};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Flags, HardwareQueue, Operation};
 use hoistway_device::{Array, ArrayParameters, Command, Device, DiskParameters, Submit};
 
 struct Counting;

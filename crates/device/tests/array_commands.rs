@@ -4,8 +4,8 @@ mod recorder;
 
 use std::collections::BTreeMap;
 
-use block::random::Stream;
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Flags, HardwareQueue, Nanos, Operation};
 use hoistway_device::{Array, ArrayLayout, ArrayParameters, Command, Completion, Device, NEVER, Submit};
 use recorder::{Log, Record, Recorder};
 

@@ -2,8 +2,8 @@
 
 mod closed_loop;
 
-use block::{Extent, Operation, Status};
 use closed_loop::{device, random, random_reads, run, sequential, submit};
+use hoistway_block::{Extent, Operation, Status};
 use hoistway_device::{Command, Device, NEVER, Submit};
 
 #[test]
@@ -113,8 +113,8 @@ fn a_full_device_says_busy_and_forgets_the_command() {
         let mut device = device(model);
         submit(&mut device, 0, 0, Operation::Read, Extent::new(0, 8));
         submit(&mut device, 0, 1, Operation::Read, Extent::new(8, 8));
-        let flags = block::Flags::NONE;
-        let (extent, hardware_queue) = (Extent::new(16, 8), block::HardwareQueue(0));
+        let flags = hoistway_block::Flags::NONE;
+        let (extent, hardware_queue) = (Extent::new(16, 8), hoistway_block::HardwareQueue(0));
         let third = Command { tag: 2, operation: Operation::Read, flags, extent, hardware_queue };
         assert_eq!(device.submit(0, &third), Submit::Busy, "{model}");
         let mut completions = Vec::new();

@@ -2,9 +2,9 @@
 
 mod closed_loop;
 
-use block::random::{Stream, fnv1a64, fnv1a64_continued};
-use block::{Extent, Nanos, Operation, Status};
 use closed_loop::{device, submit};
+use hoistway_block::random::{Stream, fnv1a64, fnv1a64_continued};
+use hoistway_block::{Extent, Nanos, Operation, Status};
 use hoistway_device::{Device, MODELS, NEVER};
 
 /// The results of a run: commands by status, the last completion, and a checksum of time, tag and

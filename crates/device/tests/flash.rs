@@ -7,9 +7,9 @@
 mod flash_commands;
 mod flash_host;
 
-use block::{Extent, Flags, Nanos, Operation};
 use flash_host::presets::{mqsim, nvme, ssd, ssd_lsi, ssd_plextor};
 use flash_host::{Host, Job, flash, random_reads, submit, wait_for};
+use hoistway_block::{Extent, Flags, Nanos, Operation};
 use hoistway_device::{Device, FlashParameters};
 
 const MS: Nanos = 1_000_000;
@@ -31,7 +31,7 @@ fn t34_idle_reads_lie_between_exact_bounds() {
     ] {
         let mut device = flash(&parameters);
         let blocks = device.info().capacity_sectors / 8;
-        let mut stream = block::random::Stream::new(1);
+        let mut stream = hoistway_block::random::Stream::new(1);
         let (mut now, mut shortest, mut longest) = (0, Nanos::MAX, 0);
         for _ in 0..2_000 {
             let extent = Extent::new(stream.below(blocks) * 8, 8);

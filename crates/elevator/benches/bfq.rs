@@ -2,7 +2,7 @@
 //! policy's cost in each form is measured by `policies`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use testbed::GroupedLoad;
+use hoistway_testbed::GroupedLoad;
 
 /// The patch of March 2019 skips the search for close queues, and their index, on flash that queues
 /// commands. 5.2 is the form in which nothing else depends on this: from 5.13 on, new queues of a

@@ -6,14 +6,14 @@ use criterion::{Criterion, criterion_group, criterion_main};
 /// With the default `give` a leader waits for others, so that only full turns (a request is
 /// inserted, chosen and completed) can be measured.
 fn without_shares(criterion: &mut Criterion) {
-    testbed::policy_benches(criterion, "paternoster:give=0");
+    hoistway_testbed::policy_benches(criterion, "paternoster:give=0");
 }
 
 /// Turns with the default `give`. Every issuer has two reads outstanding, and one read at a time is
 /// in flight, so that every group stays backlogged.
 fn in_groups(criterion: &mut Criterion) {
     for (issuers, groups) in [(4_096, 64), (4_096, 4_096), (65_536, 64)] {
-        testbed::grouped_benches(criterion, &["noop", "wfq", "paternoster"], issuers, groups);
+        hoistway_testbed::grouped_benches(criterion, &["noop", "wfq", "paternoster"], issuers, groups);
     }
 }
 

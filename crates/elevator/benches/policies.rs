@@ -7,7 +7,7 @@ use hoistway_elevator::registry::ENTRIES;
 
 fn alone(criterion: &mut Criterion) {
     for entry in ENTRIES {
-        testbed::policy_benches(criterion, entry.name);
+        hoistway_testbed::policy_benches(criterion, entry.name);
     }
 }
 
@@ -15,7 +15,7 @@ fn alone(criterion: &mut Criterion) {
 fn in_groups(criterion: &mut Criterion) {
     let forms = ENTRIES.iter().flat_map(|entry| entry.versions.iter().map(|version| (entry.name, *version)));
     let specs = forms.map(|(name, Version(major, minor, patch))| format!("{name}@{major}.{minor}.{patch}"));
-    testbed::grouped_benches(criterion, &specs.collect::<Vec<_>>(), 1_000, 100);
+    hoistway_testbed::grouped_benches(criterion, &specs.collect::<Vec<_>>(), 1_000, 100);
 }
 
 criterion_group!(policies, alone, in_groups);

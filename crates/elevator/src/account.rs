@@ -2,7 +2,7 @@
 //!
 //! Periods (waiting, idling, empty) are added when they end; a running period is not included yet.
 
-use block::{Direction, Nanos, Operation};
+use hoistway_block::{Direction, Nanos, Operation};
 
 /// Kinds that are counted separately. Linux has a column for discards since 4.19; before, they
 /// counted as writes.

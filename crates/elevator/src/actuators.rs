@@ -1,6 +1,6 @@
 //! What a policy knows about a drive's actuators: which sectors each of them serves.
 
-use block::SectorRange;
+use hoistway_block::SectorRange;
 
 /// The sectors of each actuator of a device, as far as policies distinguish them.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

@@ -21,8 +21,8 @@ use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, OrderedSet};
 use crate::traits::{Passing, Traits};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::time::{is_due, round_up_to_tick};
-use block::{Direction, Generation, HardwareQueue, Nanos, RequestId};
+use hoistway_block::time::{is_due, round_up_to_tick};
+use hoistway_block::{Direction, Generation, HardwareQueue, Nanos, RequestId};
 
 crate::tunables! {
     /// The tunables, under the kernel's names.

@@ -3,7 +3,7 @@
 
 use crate::structures::{Array, NoMemory};
 use crate::tunable::SettingError;
-use block::GroupId;
+use hoistway_block::GroupId;
 
 /// Smallest weight.
 pub const WEIGHT_MIN: u32 = 1;
@@ -189,7 +189,7 @@ struct Node {
 /// freed.
 ///
 /// ```
-/// use block::GroupId;
+/// use hoistway_block::GroupId;
 /// use hoistway_elevator::{GroupSettings, GroupTree};
 ///
 /// let mut groups = GroupTree::try_new(8).unwrap();

@@ -14,7 +14,7 @@ use crate::message::Message;
 use crate::request::{Attributes, Bio, Requests};
 use crate::traits::Traits;
 use crate::tunable::{SettingError, Tunable};
-use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
 /// What a policy is built for. The host sets it before construction; only the depths may change
 /// later.
@@ -514,8 +514,7 @@ pub struct Version(pub u16, pub u16, pub u16);
 /// Declares the reasons of a policy once: an enum, its texts, and the conversion into [`Reason`].
 ///
 /// ```
-/// # use hoistway_elevator as elevator;
-/// elevator::reasons! {
+/// hoistway_elevator::reasons! {
 ///     /// Why a request was chosen.
 ///     pub enum Why { Oldest = "oldest", }
 /// }

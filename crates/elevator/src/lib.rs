@@ -4,9 +4,8 @@
 //! reports how it ended:
 //!
 //! ```
-//! # use hoistway_elevator as elevator;
-//! use block::{Extent, HardwareQueue, Operation};
-//! use elevator::{Attributes, Configuration, Dispatch, Elevator, Hint, Place, Position, Requests, registry};
+//! use hoistway_block::{Extent, HardwareQueue, Operation};
+//! use hoistway_elevator::{Attributes, Configuration, Dispatch, Elevator, Hint, Place, Position, Requests, registry};
 //!
 //! let configuration = Configuration::default();
 //! let mut requests = Requests::try_new(configuration.slots).unwrap();
@@ -22,7 +21,7 @@
 //! assert_eq!((chosen, noop.reasons()[reason.0 as usize]), (id, "oldest"));
 //! ```
 //!
-//! Units: extents are in sectors of 512 bytes, times in nanoseconds ([`block::Nanos`]) on the clock
+//! Units: extents are in sectors of 512 bytes, times in nanoseconds ([`hoistway_block::Nanos`]) on the clock
 //! of the host. Tunables are read and written in the unit of their row ([`tunable::Unit`]).
 //!
 //! The crate is `no_std`. After construction it allocates nothing, and it has no panic, float,

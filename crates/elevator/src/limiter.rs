@@ -17,7 +17,7 @@ use crate::message::Message;
 use crate::request::Bio;
 use crate::structures::NoMemory;
 use crate::tunable::{SettingError, Tunable};
-use block::{GroupId, Nanos, Status};
+use hoistway_block::{GroupId, Nanos, Status};
 
 /// A bio's index in the queue's table from its submission to its end.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -72,7 +72,7 @@ pub trait Limiter {
     // ---- a bio's life ----
 
     /// A bio was submitted. Each bio is submitted to each limiter once; one that was split
-    /// elsewhere carries [`block::Flags::BYTES_CHARGED`].
+    /// elsewhere carries [`hoistway_block::Flags::BYTES_CHARGED`].
     fn submit(&mut self, id: BioId, bio: &Bio, now: Nanos) -> Verdict;
 
     /// The next bio that may go on, in order; it is no longer held.

@@ -9,7 +9,7 @@ use crate::message::Message;
 use crate::request::Bio;
 use crate::structures::NoMemory;
 use crate::tunable::{SettingError, Tunable};
-use block::{GroupId, Nanos};
+use hoistway_block::{GroupId, Nanos};
 
 limiters! {
     // name          variant      type                          one line for `hoistway list limiters`

@@ -24,7 +24,7 @@ use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Links, List, NoMemory};
 use crate::traits::{Passing, Traits};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::{Direction, Flags, HardwareQueue, Nanos, Operation, RequestId};
+use hoistway_block::{Direction, Flags, HardwareQueue, Nanos, Operation, RequestId};
 
 crate::tunables! {
     /// The tunables, which were set by ioctl (elvtune).

@@ -2,8 +2,8 @@
 
 use crate::structures::NoMemory;
 use alloc::vec::Vec;
-use block::{ContextId, GroupId, Nanos};
 use core::fmt;
+use hoistway_block::{ContextId, GroupId, Nanos};
 
 /// How many numbers a message can carry.
 pub const NUMBERS: usize = 8;

@@ -22,7 +22,7 @@ use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Links, List, NoMemory};
 use crate::traits::{Passing, Traits};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::{Direction, Flags, HardwareQueue, Nanos, Operation, RequestId};
+use hoistway_block::{Direction, Flags, HardwareQueue, Nanos, Operation, RequestId};
 
 /// Words of `order`, by value.
 const ORDERS: &[&str] = &["nearest", "posted"];

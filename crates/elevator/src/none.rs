@@ -16,7 +16,7 @@ use crate::locking::Locking;
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, NoMemory};
 use crate::traits::{Passing, Traits};
-use block::{HardwareQueue, Nanos, RequestId, SoftwareQueue};
+use hoistway_block::{HardwareQueue, Nanos, RequestId, SoftwareQueue};
 
 crate::reasons! {
     /// Why a request was chosen.

@@ -12,7 +12,7 @@ use crate::interface::{
 use crate::request::{Bio, Requests};
 use crate::structures::{Links, List, NoMemory};
 use crate::traits::{Passing, Traits};
-use block::{HardwareQueue, Nanos, RequestId};
+use hoistway_block::{HardwareQueue, Nanos, RequestId};
 
 crate::reasons! {
     /// Why a request was chosen.

@@ -17,9 +17,9 @@ use crate::registry::{Any, BuildError, ENTRIES, Entry, calls, form_at};
 use crate::request::{Bio, Requests};
 use crate::traits::Traits;
 use crate::tunable::{SettingError, Tunable};
-use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use core::any::TypeId;
 use core::fmt;
+use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use std::boxed::Box;
 use std::sync::{PoisonError, RwLock};
 use std::vec::Vec;
@@ -103,8 +103,7 @@ impl core::error::Error for NameTaken {}
 /// it by this name. `summary` is its line in lists. The same policy may be registered again.
 ///
 /// ```
-/// # use hoistway_elevator as elevator;
-/// use elevator::{Configuration, Elevator, Policy, registry};
+/// use hoistway_elevator::{Configuration, Elevator, Policy, registry};
 ///
 /// fn add_and_build<P: Policy + std::fmt::Debug + Send + 'static>() {
 ///     registry::register::<P>("mine", "a policy of this program").unwrap();

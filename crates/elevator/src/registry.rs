@@ -11,7 +11,7 @@ use crate::request::{Bio, Requests};
 use crate::structures::NoMemory;
 use crate::traits::Traits;
 use crate::tunable::{SettingError, Tunable};
-use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
 registry! { ($)
     // name          variant      type                              one line for `hoistway list schedulers`

@@ -1,11 +1,11 @@
 //! What a policy may read about a bio or request, and the table of requests.
 
 use crate::structures::{Array, NIL, NoMemory};
-use block::{
+use core::cell::Cell;
+use hoistway_block::{
     Class, ContextId, Direction, Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId,
     SoftwareQueue, is_sync,
 };
-use core::cell::Cell;
 
 /// One contiguous transfer of one submitter. A request carries the same attributes for all its
 /// bios. Laid out as in C, so that a host in C can write one.

@@ -4,7 +4,7 @@
 use crate::group::WEIGHT_DEFAULT;
 use crate::interface::{Admission, Violation};
 use crate::structures::{Array, NoMemory};
-use block::GroupId;
+use hoistway_block::GroupId;
 
 /// Levels of groups on which a share is checked: the group itself and its nearest ancestors.
 const LEVELS_CHECKED: usize = 8;

@@ -1,6 +1,6 @@
 //! What a policy declares about itself, so that no host needs a list of policy names.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use crate::locking::Locking;
 

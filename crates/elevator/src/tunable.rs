@@ -212,9 +212,8 @@ impl fmt::Display for SettingError {
 /// forbids indirect calls.
 ///
 /// ```
-/// # use hoistway_elevator as elevator;
-/// use elevator::tunable::{OutOfRange, Unit};
-/// elevator::tunables! {
+/// use hoistway_elevator::tunable::{OutOfRange, Unit};
+/// hoistway_elevator::tunables! {
 ///     /// What the example reads.
 ///     pub struct Settings {
 ///         /// A read older than this goes first.
@@ -262,7 +261,7 @@ macro_rules! tunables {
             /// Sets a row from a value in its unit.
             ///
             /// # Errors
-            /// As [`elevator::Elevator::set`](trait@$crate::Elevator).
+            /// As [`hoistway_elevator::Elevator::set`](trait@$crate::Elevator).
             pub fn set(&mut self, index: usize, value: i64) -> Result<(), $crate::tunable::SettingError> {
                 let mut row = 0;
                 $(

@@ -30,7 +30,7 @@ use crate::structures::{Array, Links, List, NoMemory};
 use crate::tag_shares::TagShares;
 use crate::traits::{Passing, Traits};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::{ContextId, GroupId, HardwareQueue, Nanos, Operation, RequestId};
+use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos, Operation, RequestId};
 
 crate::reasons! {
     /// Why a request was chosen.
@@ -122,7 +122,7 @@ impl Policy for Wfq {
             shares: TagShares::try_new(groups)?,
             queues: Array::try_new(queues, List::EMPTY)?,
             links: Links::try_new(configuration.slots)?,
-            queue_of: Array::try_new(configuration.slots, block::NIL)?,
+            queue_of: Array::try_new(configuration.slots, hoistway_block::NIL)?,
             contexts: configuration.contexts,
             depth: configuration.depth,
             messages: Messages::try_new()?,
@@ -204,7 +204,7 @@ impl Elevator for Wfq {
         let list = self.queues.at_mut(queue);
         let slot = list.pop_front(&mut self.links)?;
         let is_waiting = !list.is_empty();
-        *self.queue_of.at_mut(slot) = block::NIL;
+        *self.queue_of.at_mut(slot) = hoistway_block::NIL;
         let id = requests.id_of(slot);
         let cost = id.map_or(0, |id| self.cost(requests.attributes(id)));
         self.charge(queue, cost, is_waiting);
@@ -432,7 +432,7 @@ impl Wfq {
 
     /// Removes a request from its queue without service.
     fn take(&mut self, slot: u32, _now: Nanos) {
-        let queue = core::mem::replace(self.queue_of.at_mut(slot), block::NIL);
+        let queue = core::mem::replace(self.queue_of.at_mut(slot), hoistway_block::NIL);
         let list = self.queues.at_mut(queue);
         if !list.remove(&mut self.links, slot) {
             self.violations += 1;

@@ -8,10 +8,10 @@
 #![allow(unsafe_code, reason = "an allocator is unsafe by its trait; this one counts and passes on")]
 
 use hoistway_elevator::{Configuration, Version, registry};
+use hoistway_testbed::SteadyHost;
+use hoistway_testbed::queue::Handover;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use testbed::SteadyHost;
-use testbed::queue::Handover;
 
 /// Random operations per policy and kind of queue.
 const OPERATIONS: u32 = 100_000;

@@ -1,10 +1,10 @@
 //! anticipatory: the cases of docs/specifications/classic-elevators.md, section 9.9, on a device
 //! with one command at a time.
 
-use block::{Nanos, Status};
-use testbed::notation::bio;
-use testbed::queue::Next;
-use testbed::{Testbed, check_tunables_table};
+use hoistway_block::{Nanos, Status};
+use hoistway_testbed::notation::bio;
+use hoistway_testbed::queue::Next;
+use hoistway_testbed::{Testbed, check_tunables_table};
 
 const MS: Nanos = 1_000_000;
 
@@ -269,8 +269,7 @@ fn s9_4_overdue_reads_do_not_prolong_their_batch() {
 
 #[test]
 fn as8_a_drain_empties_reads_then_writes_whatever_it_waits_for() {
-    use elevator::{Configuration, Elevator, Hint, Position, Requests, registry};
-    use hoistway_elevator as elevator;
+    use hoistway_elevator::{Configuration, Elevator, Hint, Position, Requests, registry};
     let configuration = Configuration::default();
     let mut policy = registry::build("anticipatory", None, &configuration).expect("registered");
     let mut requests = Requests::try_new(configuration.slots).expect("memory");

@@ -2,14 +2,14 @@
 //! cases of docs/specifications/cfq.md, section 19, about them, and their invariants. Shares are of
 //! the device's time.
 
-use block::time::{MILLISECOND, SECOND};
-use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
 use hoistway_elevator::group::GroupPriority;
 use hoistway_elevator::tunable::SettingError;
 use hoistway_elevator::{
     Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, registry,
 };
-use testbed::check_tunables_table;
+use hoistway_testbed::check_tunables_table;
 
 const HIGH: u32 = 1;
 const MIDDLE: u32 = 2;

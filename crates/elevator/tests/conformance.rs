@@ -6,14 +6,13 @@
 //! compatible bios share a request (P3) within the limits (P4), and at the end that everything
 //! completes (P6). `HOISTWAY_SEED` replays one seed.
 
-use block::random::Stream;
-use block::{HardwareQueue, Status};
-use elevator::{Configuration, Depth, Elevator, Hint, Position, Requests, registry};
-use hoistway_elevator as elevator;
+use hoistway_block::random::Stream;
+use hoistway_block::{HardwareQueue, Status};
+use hoistway_elevator::{Configuration, Depth, Elevator, Hint, Position, Requests, registry};
+use hoistway_testbed::notation::bio;
+use hoistway_testbed::queue::{Era, Handover, Next, Settings};
+use hoistway_testbed::{Calls, Testbed};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use testbed::notation::bio;
-use testbed::queue::{Era, Handover, Next, Settings};
-use testbed::{Calls, Testbed};
 
 /// Runs a case with every seed, or with that of `HOISTWAY_SEED`; names a failing seed.
 fn with_seeds(seeds: u64, case: impl Fn(u64)) {

@@ -1,8 +1,8 @@
 //! deadline: the numbered cases of docs/specifications/classic-elevators.md, section 6.7, in the
 //! form of 2.6.24 and in that of 2.6.0.
 
-use block::random::Stream;
-use testbed::{Testbed, check_tunables_table};
+use hoistway_block::random::Stream;
+use hoistway_testbed::{Testbed, check_tunables_table};
 
 const FORMS: [&str; 2] = ["deadline@2.6.24", "deadline@2.6.0"];
 

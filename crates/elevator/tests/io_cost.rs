@@ -4,12 +4,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use block::{Extent, Flags, GroupId, Nanos, Operation, Status};
-use elevator::io_cost::{Class, Coefficients, Control, IoCost, Model, Qos, Speeds};
-use elevator::{
+use hoistway_block::{Extent, Flags, GroupId, Nanos, Operation, Status};
+use hoistway_elevator::io_cost::{Class, Coefficients, Control, IoCost, Model, Qos, Speeds};
+use hoistway_elevator::{
     Bio, BioId, Depth, GroupSettings, Limiter, LimiterConfiguration, LimiterPolicy, Message, RequestEnd, Verdict,
 };
-use hoistway_elevator as elevator;
 
 const MS: Nanos = 1_000_000;
 const PERIOD: Nanos = 50 * MS;
@@ -590,7 +589,7 @@ fn rows_read_back_and_make_the_file_the_users() {
         assert!(io_cost.setting(index).is_some_and(|value| (row.min..=row.max).contains(&value)), "{}", row.name);
         assert!(row.default.is_none_or(|default| io_cost.setting(index) == Some(default)), "{}", row.name);
     }
-    assert_eq!(io_cost.set(99, 0, 0), Err(elevator::tunable::SettingError::Unknown));
+    assert_eq!(io_cost.set(99, 0, 0), Err(hoistway_elevator::tunable::SettingError::Unknown));
     io_cost.set_model(&Model { control: Control::User, ..Class::FlashFast.model() });
     assert_eq!(io_cost.setting(rbps), Some(3_102_524_156));
 }

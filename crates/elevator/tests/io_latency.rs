@@ -1,11 +1,10 @@
 //! io.latency: the numbered cases of docs/specifications/throttle.md, section 10, that concern
 //! io.latency alone, and its other documented properties.
 
-use block::random::Stream;
-use block::{Extent, Flags, GroupId, Nanos, Operation};
-use elevator::io_latency::IoLatency;
-use elevator::{Bio, BioId, Depth, GroupSettings, Limiter, LimiterConfiguration, LimiterPolicy, Verdict};
-use hoistway_elevator as elevator;
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Flags, GroupId, Nanos, Operation};
+use hoistway_elevator::io_latency::IoLatency;
+use hoistway_elevator::{Bio, BioId, Depth, GroupSettings, Limiter, LimiterConfiguration, LimiterPolicy, Verdict};
 
 const MS: Nanos = 1_000_000;
 const ROOT: GroupId = GroupId::ROOT;

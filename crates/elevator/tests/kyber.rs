@@ -2,9 +2,9 @@
 //! are tested in `src/kyber/feedback.rs`). kyber keeps reads, writes, discards and other requests
 //! apart as kinds; a token of a kind is the permission to have one of its requests in the device.
 
-use block::Status;
-use testbed::queue::Next;
-use testbed::{Testbed, check_tunables_table};
+use hoistway_block::Status;
+use hoistway_testbed::queue::Next;
+use hoistway_testbed::{Testbed, check_tunables_table};
 
 /// `count` requests of a kind, from `from` on, so far apart that none merge.
 fn requests(letter: char, count: u32, from: u32) -> String {
@@ -135,7 +135,7 @@ fn ky10_the_histograms_are_not_evaluated_without_completions() {
 
 #[test]
 fn depth_limit_before_and_since_7_0() {
-    use testbed::notation::bio;
+    use hoistway_testbed::notation::bio;
     for (form, waits) in [("kyber@4.20", false), ("kyber@7.0", true)] {
         let mut settings = Testbed::settings();
         settings.configuration.depth.requests = 8;

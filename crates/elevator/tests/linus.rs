@@ -3,11 +3,10 @@
 //! charge points for which later bios may still pass it: 16 for an insertion in front of it, 1 for
 //! a merge. No bio may pass a request that has used up its budget.
 
-use elevator::{Any, Requests};
-use hoistway_elevator as elevator;
-use testbed::notation::show;
-use testbed::queue::{Era, Settings};
-use testbed::{Testbed, check_tunables_table};
+use hoistway_elevator::{Any, Requests};
+use hoistway_testbed::notation::show;
+use hoistway_testbed::queue::{Era, Settings};
+use hoistway_testbed::{Testbed, check_tunables_table};
 
 /// The environment of Linux 2.4, for which these elevators were written: an IDE disk, one command
 /// at a time.

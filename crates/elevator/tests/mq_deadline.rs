@@ -1,13 +1,12 @@
 //! mq-deadline: the numbered cases of docs/specifications/classic-elevators.md, section 7.8, in the
 //! form of 6.1 and in that of 6.5 and later.
 
-use block::random::Stream;
-use block::time::{MILLISECOND, SECOND};
-use block::{Class, HardwareQueue, Nanos, Priority, RequestId};
-use elevator::{Any, Configuration, Depth, Dispatch, Elevator, Hint, Position, Requests, registry};
-use hoistway_elevator as elevator;
-use testbed::notation::{bio, show};
-use testbed::{Calls, Testbed, check_tunables_table};
+use hoistway_block::random::Stream;
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::{Class, HardwareQueue, Nanos, Priority, RequestId};
+use hoistway_elevator::{Any, Configuration, Depth, Dispatch, Elevator, Hint, Position, Requests, registry};
+use hoistway_testbed::notation::{bio, show};
+use hoistway_testbed::{Calls, Testbed, check_tunables_table};
 
 const FORMS: [&str; 2] = ["mq-deadline@6.1", "mq-deadline@6.5"];
 
@@ -148,7 +147,7 @@ fn mq12_an_insert_merge_counts_once() {
     for form in FORMS {
         let mut testbed = Testbed::new(form);
         testbed.when("{R1000 R5000 R1008}");
-        assert_eq!(testbed.queue().counters().of(block::Operation::Read).merges, 1);
+        assert_eq!(testbed.queue().counters().of(hoistway_block::Operation::Read).merges, 1);
         testbed.when("rest");
     }
 }
@@ -381,7 +380,7 @@ struct Bare {
     requests: Requests,
 }
 
-fn split(form: &str) -> (&str, Option<elevator::Version>) {
+fn split(form: &str) -> (&str, Option<hoistway_elevator::Version>) {
     match form.split_once('@') {
         Some((name, version)) => (name, registry::parse_version(version)),
         None => (form, None),

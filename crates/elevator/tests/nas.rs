@@ -2,9 +2,9 @@
 //! values of `order`: `posted`, what the code does that was posted on the Linux kernel mailing
 //! list, and `nearest`, what its author meant.
 
-use block::random::Stream;
-use testbed::queue::{Era, Settings};
-use testbed::{Testbed, check_tunables_table};
+use hoistway_block::random::Stream;
+use hoistway_testbed::queue::{Era, Settings};
+use hoistway_testbed::{Testbed, check_tunables_table};
 
 fn linux_2_4(order: &str, max_sectors: u32) -> Testbed {
     let mut settings = Settings::of_era(Era::LINUX_2_4, 1);

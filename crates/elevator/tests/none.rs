@@ -2,9 +2,9 @@
 //! effect of the software queues on merging and on the order of dispatch. blk-mq gives each CPU a
 //! software queue.
 
-use block::Status;
-use testbed::queue::Era;
-use testbed::{Testbed, check_tunables_table};
+use hoistway_block::Status;
+use hoistway_testbed::queue::Era;
+use hoistway_testbed::{Testbed, check_tunables_table};
 
 #[test]
 fn nn1_an_idle_device_gets_a_batch_in_order_of_submission() {

@@ -1,8 +1,8 @@
 //! noop: the numbered cases of docs/specifications/classic-elevators.md, sections 2.1 and 2.2, for
 //! the form of 2.4 and for that of 2.6 and later.
 
-use testbed::queue::{Era, Handover, Settings};
-use testbed::{Testbed, check_tunables_table};
+use hoistway_testbed::queue::{Era, Handover, Settings};
+use hoistway_testbed::{Testbed, check_tunables_table};
 
 #[track_caller]
 fn order(script: &str, expected: &str) {

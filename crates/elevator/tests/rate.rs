@@ -1,7 +1,7 @@
 //! The claims of docs/limiters/rate.md, in simulated time.
 
-use block::random::Stream;
-use block::{Extent, Flags, GroupId, Nanos, Operation};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Flags, GroupId, Nanos, Operation};
 use hoistway_elevator::limiter::{Limiter, LimiterConfiguration, LimiterPolicy, Verdict};
 use hoistway_elevator::limiters::AnyLimiter;
 use hoistway_elevator::rate::Rate;

@@ -1,7 +1,7 @@
 //! sfq, sfq-d2, mqfq: what each adds to start-time fair queueing. The properties that they share
 //! with wfq are tested as in `tests/wfq.rs`: shares by weight and level, and random calls.
 
-use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, random::Stream};
+use hoistway_block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, random::Stream};
 use hoistway_elevator::{
     Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, registry,
 };

@@ -2,8 +2,8 @@
 //! which gets a new request together with its attributes, and `completed_and_released`. Both must
 //! have the effect of the separate calls.
 
-use block::random::Stream;
-use block::{Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, Priority, RequestId};
+use hoistway_block::random::Stream;
+use hoistway_block::{Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, Priority, RequestId};
 use hoistway_elevator::registry::{self, Visitor};
 use hoistway_elevator::{
     Any, Attributes, Configuration, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, Version, Wake,

@@ -1,12 +1,11 @@
 //! blk-throttle: the numbered cases of docs/specifications/throttle.md, section 10, that concern
 //! blk-throttle alone. A kernel tick is 1 ms (HZ 1000); limits are measured over slices of 100 ms.
 
-use block::{Extent, Flags, GroupId, Nanos, Operation};
-use elevator::throttle::Throttle;
-use elevator::{
+use hoistway_block::{Extent, Flags, GroupId, Nanos, Operation};
+use hoistway_elevator::throttle::Throttle;
+use hoistway_elevator::{
     Bio, BioId, Depth, GroupSettings, IoLimits, Limiter, LimiterConfiguration, LimiterPolicy, Message, Rates, Verdict,
 };
-use hoistway_elevator as elevator;
 
 const MS: Nanos = 1_000_000;
 const PAGE: u32 = 4_096;
@@ -551,5 +550,5 @@ fn a_change_of_hierarchy_files_what_waits_anew() {
 
 #[test]
 fn the_page_has_the_rows() {
-    testbed::check_table("limiters/throttle.md", Bench::new().throttle.tunables());
+    hoistway_testbed::check_table("limiters/throttle.md", Bench::new().throttle.tunables());
 }

@@ -1,11 +1,10 @@
 //! blk-throttle: the messages of docs/specifications/throttle.md, section 2.8, each in a situation
 //! that causes it. A kernel tick (jiffy) is 1 ms; limits are measured over slices of 100 ms.
 
-use block::{Extent, GroupId, Nanos, Operation, Status};
-use elevator::throttle::Throttle;
-use elevator::{Bio, BioId, Depth, GroupSettings, IoLimits, Limiter, LimiterConfiguration, LimiterPolicy};
-use elevator::{Message, Rates, RequestEnd, Verdict};
-use hoistway_elevator as elevator;
+use hoistway_block::{Extent, GroupId, Nanos, Operation, Status};
+use hoistway_elevator::throttle::Throttle;
+use hoistway_elevator::{Bio, BioId, Depth, GroupSettings, IoLimits, Limiter, LimiterConfiguration, LimiterPolicy};
+use hoistway_elevator::{Message, Rates, RequestEnd, Verdict};
 use std::ops::Range;
 
 const MS: Nanos = 1_000_000;

@@ -1,11 +1,10 @@
 //! wbt: the numbered cases of docs/specifications/throttle.md, section 10, that concern wbt alone,
 //! and its other documented properties.
 
-use block::random::Stream;
-use block::{Extent, Flags, Nanos, Operation, Status};
-use elevator::wbt::{Limits, State, Wbt};
-use elevator::{Bio, BioId, Depth, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
-use hoistway_elevator as elevator;
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Flags, Nanos, Operation, Status};
+use hoistway_elevator::wbt::{Limits, State, Wbt};
+use hoistway_elevator::{Bio, BioId, Depth, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
 
 const MS: Nanos = 1_000_000;
 const US: Nanos = 1_000;
@@ -451,5 +450,5 @@ fn t45_the_same_calls_give_the_same_trace() {
 
 #[test]
 fn the_page_has_the_rows() {
-    testbed::check_table("limiters/wbt.md", Bench::flash().wbt.tunables());
+    hoistway_testbed::check_table("limiters/wbt.md", Bench::flash().wbt.tunables());
 }

@@ -1,7 +1,7 @@
 //! wfq: shares by weight, work conservation, no credit for idleness, and invariants under random
 //! calls.
 
-use block::{ContextId, Extent, GroupId, HardwareQueue, Operation, RequestId, random::Stream};
+use hoistway_block::{ContextId, Extent, GroupId, HardwareQueue, Operation, RequestId, random::Stream};
 use hoistway_elevator::{
     Admission, Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position,
     Requests, registry,

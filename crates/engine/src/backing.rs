@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{Priority, SECTOR_BYTES, SectorRange};
-use device::Model;
-use elevator::Actuators;
-use linux::claims::{Claim, Claims};
-use linux::device::{
+use hoistway_block::{Priority, SECTOR_BYTES, SectorRange};
+use hoistway_device::Model;
+use hoistway_elevator::Actuators;
+use hoistway_linux::claims::{Claim, Claims};
+use hoistway_linux::device::{
     EmptyingAbilities, Facts, Kind, Opened, Opening, Refusal, emptying_abilities, memory_file, open, open_claimed,
 };
-use linux::ioctl::{FileExtent, file_extents};
-use linux::ring::Emptying;
+use hoistway_linux::ioctl::{FileExtent, file_extents};
+use hoistway_linux::ring::Emptying;
 
 use crate::error::{EngineError, ErrorKind};
 use crate::turn::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
@@ -239,7 +239,7 @@ impl OpenVolume {
     pub fn open_in_time(settings: &VolumeSettings) -> Result<Self, EngineError> {
         let (name, seconds) = (settings.name.clone(), OPEN_TIMEOUT.as_secs());
         let settings = settings.clone();
-        linux::patience::within(OPEN_TIMEOUT, move || Self::open(&settings)).unwrap_or_else(|| {
+        hoistway_linux::patience::within(OPEN_TIMEOUT, move || Self::open(&settings)).unwrap_or_else(|| {
             let message = format!("volume '{name}': its backing was not opened within {seconds} s");
             Err(EngineError::system(message, "see what its file system waits for, and try again"))
         })
@@ -394,7 +394,7 @@ impl OpenVolume {
             note,
         };
         let is_inline = kind == Kind::MemoryFile;
-        let is_blocking = !is_inline && !linux::device::is_asynchronous(opened.file.as_fd(), whole_bytes);
+        let is_blocking = !is_inline && !hoistway_linux::device::is_asynchronous(opened.file.as_fd(), whole_bytes);
         let may_grow = slice.is_none() && settings.backing.model.is_none();
         let volume = Self {
             facts,
@@ -435,7 +435,7 @@ impl OpenVolume {
     /// positions.
     pub fn actuators(&self) -> Actuators {
         let Some(opened) = &self.opened else { return Actuators::ONE };
-        let ranges = linux::actuators::actuator_ranges(opened.file.as_fd());
+        let ranges = hoistway_linux::actuators::actuator_ranges(opened.file.as_fd());
         let range = |(first_sector, sectors)| SectorRange { first_sector, sectors };
         Actuators::of(&ranges.into_iter().map(range).collect::<Vec<_>>())
     }

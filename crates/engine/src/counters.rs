@@ -3,7 +3,7 @@
 //! They are written under the device's lock or by the thread that owns them, with plain stores; readers
 //! get a copy.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use crate::protocol::Command;
 

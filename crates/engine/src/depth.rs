@@ -19,8 +19,8 @@
 //! The learner uses no clock and no device: it gets an [`Epoch`] of measurements at a time, and
 //! [`Learner::limit`] is its result. It computes with integers only.
 
-use block::Nanos;
-use block::time::{MILLISECOND, SECOND};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MILLISECOND, SECOND};
 
 /// A depth is sufficient if it delivers this fraction of the full depth's throughput, in parts per
 /// million: within about 1 per cent, less the half per cent that the test needs to tell the
@@ -425,7 +425,7 @@ impl Learner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
 
     /// A simulated device given by its curve: requests per second at a number in flight.
     struct Bench {

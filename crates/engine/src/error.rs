@@ -3,11 +3,11 @@
 use std::fmt;
 use std::io;
 
-use elevator::limiters::{LIMITERS, LimiterError};
-use elevator::registry::{self, BuildError};
-use elevator::tunable::{SettingError, Tunable};
-use experiment::diagnostic::nearest;
-use linux::device::Refusal;
+use hoistway_elevator::limiters::{LIMITERS, LimiterError};
+use hoistway_elevator::registry::{self, BuildError};
+use hoistway_elevator::tunable::{SettingError, Tunable};
+use hoistway_experiment::diagnostic::nearest;
+use hoistway_linux::device::Refusal;
 
 /// The cause of an error, which decides the exit status of a command.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

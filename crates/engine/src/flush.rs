@@ -7,7 +7,7 @@
 //! completed after that fsync began. After a failure no later flush arrives: the volume is damaged
 //! ([`crate::damage`]).
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// Requests that wait for durability.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! A device model in front of real I/O: a completion is delivered when the data has moved and the
 //! model has completed the command.
 
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation, Status};
-use device::{AnyDevice, Command, Completion, Device, NEVER, Submit};
+use hoistway_block::{Extent, Flags, HardwareQueue, Nanos, Operation, Status};
+use hoistway_device::{AnyDevice, Command, Completion, Device, NEVER, Submit};
 use std::collections::VecDeque;
 
 const EIO: i32 = 5;
@@ -85,7 +85,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use device::Model;
+    use hoistway_device::Model;
 
     #[test]
     fn a_result_comes_when_data_and_model_are_both_done() {

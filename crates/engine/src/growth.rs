@@ -31,8 +31,8 @@ impl ShardHandle {
         let Some((file, calls)) = self.ask(move |core| core.file_that_may_grow(volume.0))? else {
             return Ok(Growth { before_bytes, now_bytes: before_bytes });
         };
-        let answer =
-            calls.ask(deadline.max(Instant::now() + SHORTEST_LOOK), move || linux::device::facts(file.as_fd()));
+        let answer = calls
+            .ask(deadline.max(Instant::now() + SHORTEST_LOOK), move || hoistway_linux::device::facts(file.as_fd()));
         let Some(known) = answer else {
             let message = format!("volume '{}': its file or device has not told its size in time", facts.name);
             return Err(EngineError::system(message, "nothing was changed; see what the backing waits for"));

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use linux::{Slot, Slots, TOP_CLASS_BYTES};
+use hoistway_linux::{Slot, Slots, TOP_CLASS_BYTES};
 
 /// The memory that a group holds, and its waiting connections.
 #[derive(Debug, Default)]

@@ -12,9 +12,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use block::random::Stream;
-use linux::buffer::{Arena, Span};
-use linux::device::Kind;
+use hoistway_block::random::Stream;
+use hoistway_linux::buffer::{Arena, Span};
+use hoistway_linux::device::Kind;
 
 use crate::backing::OpenVolume;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use experiment::SchedulerSpec;
+use hoistway_experiment::SchedulerSpec;
 
 use crate::error::EngineError;
 use crate::positioning::Rotational;

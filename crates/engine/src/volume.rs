@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use block::{ContextId, Priority};
-use elevator::Actuators;
-use experiment::SchedulerSpec;
+use hoistway_block::{ContextId, Priority};
+use hoistway_elevator::Actuators;
+use hoistway_experiment::SchedulerSpec;
 
 use crate::backing::{OpenVolume, VolumeFacts, VolumeSettings, common_actuators, common_model};
 use crate::client::{Client, QueueServer};
@@ -138,11 +138,11 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
     let mut gate = None;
     if let Some(model) = model {
         let device = model.build(settings.seed, "dev0");
-        let info = device::Device::info(&device);
+        let info = hoistway_device::Device::info(&device);
         depth = u32::try_from(info.total_depth()).unwrap_or(u32::MAX);
         rotational = info.rotational;
         actuators = Actuators::of(&info.ranges);
-        let capacity_bytes = info.capacity_sectors * block::SECTOR_BYTES;
+        let capacity_bytes = info.capacity_sectors * hoistway_block::SECTOR_BYTES;
         gate = Some((Gate::new(device, GATE_TAGS), capacity_bytes));
     }
     if settings.queue_depth > 0 {
@@ -163,7 +163,7 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
         max_part_bytes: settings.max_request_bytes,
         is_rotational: rotational,
         actuators,
-        capacity_sectors: gate.as_ref().map_or(1 << 50, |(_, bytes)| bytes / block::SECTOR_BYTES),
+        capacity_sectors: gate.as_ref().map_or(1 << 50, |(_, bytes)| bytes / hoistway_block::SECTOR_BYTES),
         scheduler: settings.scheduler.name.clone(),
         version,
         seed: settings.seed,
@@ -309,7 +309,7 @@ impl ShardHandle {
         check_weight(path, weight)?;
         let name = path.to_owned();
         let added = self.ask(move |core| {
-            let now = linux::thread::monotonic_ns();
+            let now = hoistway_linux::thread::monotonic_ns();
             core.turn.add_group(&name, parent.0, weight, now)
         })?;
         added.map(GroupHandle).ok_or_else(|| {
@@ -328,7 +328,7 @@ impl ShardHandle {
     /// When the engine has stopped.
     pub fn remove_group(&self, group: GroupHandle) -> Result<bool, EngineError> {
         self.ask(move |core| {
-            let now = linux::thread::monotonic_ns();
+            let now = hoistway_linux::thread::monotonic_ns();
             core.turn.remove_group(group.0, now)
         })
     }
@@ -349,7 +349,7 @@ impl ShardHandle {
     pub fn set_weight(&self, group: GroupHandle, weight: u32) -> Result<(), EngineError> {
         check_weight("", weight)?;
         let changed = self.ask(move |core| {
-            let now = linux::thread::monotonic_ns();
+            let now = hoistway_linux::thread::monotonic_ns();
             core.turn.set_weight(group.0, weight, now)
         })?;
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
@@ -363,7 +363,7 @@ impl ShardHandle {
     pub fn set_leaf_weight(&self, group: GroupHandle, leaf_weight: Option<u32>) -> Result<(), EngineError> {
         leaf_weight.map_or(Ok(()), |weight| check_weight("", weight))?;
         let changed = self.ask(move |core| {
-            let now = linux::thread::monotonic_ns();
+            let now = hoistway_linux::thread::monotonic_ns();
             core.turn.set_leaf_weight(group.0, leaf_weight, now)
         })?;
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
@@ -376,7 +376,7 @@ impl ShardHandle {
     /// When the shard has stopped.
     pub fn reset_account(&self, group: GroupHandle) -> Result<bool, EngineError> {
         self.ask(move |core| {
-            let now = linux::thread::monotonic_ns();
+            let now = hoistway_linux::thread::monotonic_ns();
             core.turn.reset_account(group.0, now)
         })
     }
@@ -389,11 +389,11 @@ impl ShardHandle {
     pub fn set_group_priority(
         &self,
         group: GroupHandle,
-        priority: Option<experiment::GroupPriority>,
+        priority: Option<hoistway_experiment::GroupPriority>,
     ) -> Result<(), EngineError> {
-        let priority = priority.and_then(|priority| elevator::GroupPriority::new(priority.get()).ok());
+        let priority = priority.and_then(|priority| hoistway_elevator::GroupPriority::new(priority.get()).ok());
         let changed = self.ask(move |core| {
-            let now = linux::thread::monotonic_ns();
+            let now = hoistway_linux::thread::monotonic_ns();
             core.turn.set_group_priority(group.0, priority, now)
         })?;
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
@@ -403,10 +403,10 @@ impl ShardHandle {
     ///
     /// # Errors
     /// No such group, or no memory for the limiter, which is installed with the first limit.
-    pub fn set_limits(&self, group: GroupHandle, limits: &experiment::Limits) -> Result<(), EngineError> {
+    pub fn set_limits(&self, group: GroupHandle, limits: &hoistway_experiment::Limits) -> Result<(), EngineError> {
         let limits = *limits;
         let changed = self.ask(move |core| {
-            let now = linux::thread::monotonic_ns();
+            let now = hoistway_linux::thread::monotonic_ns();
             core.turn.set_limits(group.0, &limits, now)
         })?;
         match changed {
@@ -423,7 +423,7 @@ impl ShardHandle {
     pub fn add_limiter(&self, spec: &SchedulerSpec) -> Result<(), EngineError> {
         let spec = spec.clone();
         let added = self.ask(move |core| {
-            let now = linux::thread::monotonic_ns();
+            let now = hoistway_linux::thread::monotonic_ns();
             core.turn.add_limiter(&spec, now)
         })?;
         added.map_err(|message| EngineError::usage(message, "see `hoistway list limiters`"))
@@ -559,7 +559,7 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn set_queue_depth(&self, depth: u32) -> Result<(), EngineError> {
-        self.ask(move |core| core.turn.set_device_depth(depth.max(1), linux::thread::monotonic_ns()))
+        self.ask(move |core| core.turn.set_device_depth(depth.max(1), hoistway_linux::thread::monotonic_ns()))
     }
 
     /// Whether the device is saturated, and which shares are not kept.
@@ -567,7 +567,7 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn saturation(&self) -> Result<Saturation, EngineError> {
-        self.ask(|core| core.turn.saturation(linux::thread::monotonic_ns()))
+        self.ask(|core| core.turn.saturation(hoistway_linux::thread::monotonic_ns()))
     }
 
     /// Refuses new requests, finishes those in flight, makes everything durable, closes the clients
@@ -590,7 +590,7 @@ impl ShardHandle {
 }
 
 fn check_weight(path: &str, weight: u32) -> Result<(), EngineError> {
-    let range = elevator::group::WEIGHT_MIN..=elevator::group::WEIGHT_MAX;
+    let range = hoistway_elevator::group::WEIGHT_MIN..=hoistway_elevator::group::WEIGHT_MAX;
     if range.contains(&weight) {
         return Ok(());
     }

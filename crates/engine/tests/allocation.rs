@@ -7,13 +7,13 @@ use std::cell::Cell;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
-use block::Priority;
-use experiment::SchedulerSpec;
+use hoistway_block::Priority;
 use hoistway_engine::protocol::{Command, Failure};
 use hoistway_engine::{
     Answer, Backing, ClientContext, ConnectionBounds, LocalClient, LocalConnection, LocalRequest, Payload,
     ShardSettings, VolumeSettings, start,
 };
+use hoistway_experiment::SchedulerSpec;
 
 struct Counting;
 
@@ -45,7 +45,7 @@ const DEPTH: u64 = 64;
 
 /// Reads and writes at random for a while, then reports how often the thread allocated meanwhile.
 struct Prober {
-    stream: block::random::Stream,
+    stream: hoistway_block::random::Stream,
     in_flight: u64,
     answered: u64,
     at_start: u64,
@@ -103,7 +103,7 @@ fn allocations(backing: &str, scheduler: &str) -> u64 {
     let settings = ShardSettings { scheduler: SchedulerSpec::named(scheduler), ..ShardSettings::default() };
     let shard = start(settings, &[volume]).expect("a shard");
     let (result, inbox) = mpsc::channel();
-    let stream = block::random::Stream::new(1);
+    let stream = hoistway_block::random::Stream::new(1);
     let prober = Prober { stream, in_flight: 0, answered: 0, at_start: 0, result };
     let bounds = ConnectionBounds::default();
     let connections = [100, 200, 300, 400].map(|weight| {

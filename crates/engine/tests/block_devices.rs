@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 use std::time::Duration;
 
-use experiment::SchedulerSpec;
 use hoistway_engine::protocol::{Command, Failure};
 use hoistway_engine::{
     Backing, Client, ClientError, Damage, GroupHandle, ShardHandle, ShardSettings, VolumeFacts, VolumeSettings, start,
 };
-use linux::loop_device::{self, LoopDevice};
+use hoistway_experiment::SchedulerSpec;
+use hoistway_linux::loop_device::{self, LoopDevice};
 
 const MIB: u64 = 1 << 20;
 const FAILED: ClientError = ClientError::Failed(Failure::Io);

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use experiment::SchedulerSpec;
 use hoistway_engine::protocol::{Command, Failure};
 use hoistway_engine::{
     Backing, ClientError, Damage, GroupHandle, ShardHandle, ShardSettings, VolumeSettings, counters::Counted, start,
 };
+use hoistway_experiment::SchedulerSpec;
 
 fn settings(scheduler: &str) -> ShardSettings {
     ShardSettings { scheduler: SchedulerSpec::named(scheduler), memory_bytes: 64 << 20, ..ShardSettings::default() }
@@ -19,7 +19,7 @@ fn shard_on(backing: &str) -> ShardHandle {
 }
 
 fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
-    let mut stream = block::random::Stream::new(seed);
+    let mut stream = hoistway_block::random::Stream::new(seed);
     (0..bytes).map(|_| stream.next().to_le_bytes()[0]).collect()
 }
 
@@ -37,7 +37,7 @@ fn on_disk() -> tempfile::TempDir {
 /// Random writes, zeroings, trims and reads of every alignment, compared with a copy in memory.
 fn torture(shard: &ShardHandle, size_bytes: u64, rounds: u32, seed: u64) {
     let client = shard.client(shard.volumes()[0], GroupHandle::ROOT).expect("a client");
-    let mut stream = block::random::Stream::new(seed);
+    let mut stream = hoistway_block::random::Stream::new(seed);
     let mut copy = vec![0_u8; usize::try_from(size_bytes).expect("small")];
     for round in 0..rounds {
         let longest = if stream.chance(1, 8) { 3 << 20 } else { 20_000 };
@@ -181,7 +181,7 @@ fn test_48_adjacent_writes_of_one_file_are_one_transfer_and_of_two_files_never()
 fn test_44_a_switch_under_load_loses_nothing() {
     let shard = shard_on("model:null,latency_us=200,memory:4MiB");
     let client = shard.client(shard.volumes()[0], GroupHandle::ROOT).expect("a client");
-    let names: Vec<&str> = elevator::registry::ENTRIES.iter().map(|entry| entry.name).collect();
+    let names: Vec<&str> = hoistway_elevator::registry::ENTRIES.iter().map(|entry| entry.name).collect();
     for round in 0..20_u64 {
         let tickets: Vec<_> = (0..64_u64)
             .map(|index| client.submit(Command::Write, index * 65_536, 4_096, false, vec![round as u8; 4_096]))

@@ -4,11 +4,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-use experiment::SchedulerSpec;
 use hoistway_engine::protocol::{Command, Failure};
 use hoistway_engine::{
     Backing, Client, ClientError, Damage, GroupHandle, ShardHandle, ShardSettings, VolumeSettings, start,
 };
+use hoistway_experiment::SchedulerSpec;
 
 const MIB: u64 = 1 << 20;
 const FAILED: ClientError = ClientError::Failed(Failure::Io);

@@ -1,10 +1,10 @@
 //! The engine as a host: experiments with real I/O.
 
-use experiment::{Experiment, Group, Host, SchedulerSpec, ShareUnit, Unattended, Weight};
 use hoistway_engine::EngineHost;
-use workload::job::{BlockSize, Engine, Mix, Pattern, PerDirection};
-use workload::program::{Dbench, StartUp, Video};
-use workload::{Job, Program};
+use hoistway_experiment::{Experiment, Group, Host, SchedulerSpec, ShareUnit, Unattended, Weight};
+use hoistway_workload::job::{BlockSize, Engine, Mix, Pattern, PerDirection};
+use hoistway_workload::program::{Dbench, StartUp, Video};
+use hoistway_workload::{Job, Program};
 
 fn job(mix: Mix, iodepth: u32) -> Job {
     Job {
@@ -39,7 +39,7 @@ fn experiment(target: &str, scheduler: &str, weights: &[u32], job: &Job) -> Expe
         queue_requests: None,
         share_unit: ShareUnit::Bytes,
         limiters: Vec::new(),
-        machine: experiment::Machine::default(),
+        machine: hoistway_experiment::Machine::default(),
     }
 }
 
@@ -48,7 +48,8 @@ fn shares_follow_the_weights_behind_a_device_model() {
     let experiment = experiment("model:null,latency_us=400,memory:64MiB", "wfq", &[100, 400], &job(Mix::Read, 32));
     EngineHost.check(&experiment).expect("possible");
     let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
-    let bytes: Vec<u64> = measured.groups.iter().map(experiment::measurement::GroupMeasurement::bytes).collect();
+    let bytes: Vec<u64> =
+        measured.groups.iter().map(hoistway_experiment::measurement::GroupMeasurement::bytes).collect();
     let ratio = bytes[1] as f64 / bytes[0] as f64;
     assert!((3.6..4.4).contains(&ratio), "{bytes:?}, ratio {ratio}, {:?}", measured.dispatch_reasons);
     assert_eq!(measured.groups[0].errors(), 0);
@@ -156,9 +157,9 @@ fn impossible_experiments_are_refused_before_anything_is_touched() {
 #[test]
 fn a_cancelled_run_ends_at_once_and_leaves_no_thread() {
     struct Impatient;
-    impl experiment::Progress for Impatient {
+    impl hoistway_experiment::Progress for Impatient {
         fn started(&mut self, _: &Experiment) {}
-        fn advanced(&mut self, _: &experiment::LiveFigures<'_>) {}
+        fn advanced(&mut self, _: &hoistway_experiment::LiveFigures<'_>) {}
         fn cancelled(&self) -> bool {
             true
         }
@@ -167,16 +168,16 @@ fn a_cancelled_run_ends_at_once_and_leaves_no_thread() {
         Experiment { runtime_ns: 3_600_000_000_000, ..experiment("memory:1MiB", "noop", &[100], &job(Mix::Read, 1)) };
     let began = std::time::Instant::now();
     let ended = EngineHost.run(&long, &mut Impatient);
-    assert!(matches!(ended, Err(experiment::RunError::Cancelled)), "{ended:?}");
+    assert!(matches!(ended, Err(hoistway_experiment::RunError::Cancelled)), "{ended:?}");
     assert!(began.elapsed().as_secs() < 30);
 }
 
 /// An observer that requests a record of this number of dispatches.
 struct Wanting(usize);
 
-impl experiment::Progress for Wanting {
+impl hoistway_experiment::Progress for Wanting {
     fn started(&mut self, _experiment: &Experiment) {}
-    fn advanced(&mut self, _figures: &experiment::LiveFigures<'_>) {}
+    fn advanced(&mut self, _figures: &hoistway_experiment::LiveFigures<'_>) {}
     fn wanted_dispatches(&self) -> usize {
         self.0
     }
@@ -207,7 +208,8 @@ fn by_default_the_depth_is_learned_and_shares_are_kept() {
     let mut experiment = experiment(target, "mqfq", &[100, 400], &job(Mix::Read, 32));
     (experiment.device_depth, experiment.ramp_ns, experiment.runtime_ns) = (None, 3_000_000_000, 3_000_000_000);
     let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
-    let bytes: Vec<u64> = measured.groups.iter().map(experiment::measurement::GroupMeasurement::bytes).collect();
+    let bytes: Vec<u64> =
+        measured.groups.iter().map(hoistway_experiment::measurement::GroupMeasurement::bytes).collect();
     let ratio = bytes[1] as f64 / bytes[0] as f64;
     assert!((3.2..4.8).contains(&ratio), "{bytes:?}, ratio {ratio}");
 }

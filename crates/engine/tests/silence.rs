@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use block::Priority;
-use experiment::SchedulerSpec;
+use hoistway_block::Priority;
 use hoistway_engine::protocol::{Command, Failure};
 use hoistway_engine::{
     Answer, Backing, ClientContext, ConnectionBounds, GroupHandle, LocalClient, LocalClientId, LocalConnection,
     LocalRequest, Payload, ShardHandle, ShardSettings, VolumeSettings, start,
 };
+use hoistway_experiment::SchedulerSpec;
 
 /// The deadline is 5 s, and the machine may be busy.
 const ANSWERED: Duration = Duration::from_secs(20);

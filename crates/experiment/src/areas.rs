@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use workload::Job;
+use hoistway_workload::Job;
 
 use crate::{Diagnostic, Experiment};
 
@@ -93,7 +93,7 @@ fn round_up(bytes: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use workload::job::Amount;
+    use hoistway_workload::job::Amount;
 
     use super::*;
     use crate::{Group, Weight};

@@ -7,8 +7,8 @@
 //! Cost: one row of 56 bytes per recorded request, allocated at once; hosts stop tracing when the
 //! record is full.
 
-use block::{Extent, GroupId, Nanos, Operation, RequestId};
-use elevator::{Attributes, Reason};
+use hoistway_block::{Extent, GroupId, Nanos, Operation, RequestId};
+use hoistway_elevator::{Attributes, Reason};
 use serde::{Deserialize, Serialize};
 
 /// The requests that were dispatched in a part of the window, in order.

@@ -7,7 +7,7 @@
 //! requests beside 256 KiB ones can be judged. Purely arithmetical: no device, no host.
 //! Source: docs/concepts/entitlement.md.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::SoloRates;
@@ -128,7 +128,7 @@ fn spans(groups: &[Group], from_ns: Nanos, to_ns: Nanos) -> Vec<(Nanos, Nanos)> 
 mod tests {
     use super::*;
     use crate::Weight;
-    use workload::Job;
+    use hoistway_workload::Job;
 
     fn claim(weight: f64, alone_per_s: f64, full_per_s: f64) -> Claim {
         Claim { weight, alone_per_s, full_per_s }

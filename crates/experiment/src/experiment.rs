@@ -1,9 +1,9 @@
 //! The complete definition of one run of a test.
 
-use block::random::{fnv1a64, fnv1a64_continued};
-use block::{Nanos, Priority};
+use hoistway_block::random::{fnv1a64, fnv1a64_continued};
+use hoistway_block::{Nanos, Priority};
+use hoistway_workload::Job;
 use serde::{Deserialize, Serialize};
-use workload::Job;
 
 use crate::{Diagnostic, Group, GroupList, Machine, Reweigh, SchedulerSpec, group};
 
@@ -86,7 +86,7 @@ pub struct IssuerPlace<'a> {
 impl IssuerPlace<'_> {
     /// The largest I/O that it issues, in bytes.
     pub fn largest_io_bytes(&self) -> u64 {
-        let sizes = workload::job::Direction::ALL.iter().map(|direction| self.job.block_sizes.of(*direction));
+        let sizes = hoistway_workload::job::Direction::ALL.iter().map(|direction| self.job.block_sizes.of(*direction));
         sizes.map(|size| u64::from(size.largest_bytes())).max().unwrap_or(0)
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use block::Nanos;
-use block::time::MICROSECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::MICROSECOND;
+use hoistway_workload::Job;
 use serde::{Deserialize, Serialize};
-use workload::Job;
 
 use crate::{Diagnostic, GROUP_LIMITER, LATENCY_LIMITER};
 
@@ -329,7 +329,7 @@ pub struct Group {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_priority: Option<GroupPriority>,
     /// I/O priority of its issuers if their job gives none, in Linux's encoding
-    /// ([`block::Priority`]).
+    /// ([`hoistway_block::Priority`]).
     #[serde(default)]
     pub priority: Option<u16>,
     /// Jobs of the group. Empty for a group that only contains others.

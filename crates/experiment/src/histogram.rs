@@ -6,7 +6,7 @@
 //! merged by adding counts. Percentiles are computed from merged histograms, never by averaging
 //! percentiles. Source: docs/specifications/harness.md, section 7.4.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Number of buckets: 42 ranges of 64 buckets; from 64 ns up, each range is one power of two. The

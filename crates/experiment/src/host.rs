@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use block::Nanos;
-use workload::trace::Tracer;
+use hoistway_block::Nanos;
+use hoistway_workload::trace::Tracer;
 
 use crate::{Diagnostic, Exit, Experiment, Measurement};
 

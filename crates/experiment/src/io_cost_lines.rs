@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use block::DeviceNumber;
+use hoistway_block::DeviceNumber;
 
 use crate::diagnostic::Diagnostic;
 

@@ -5,8 +5,8 @@
 //! remedy, and so is what it would misinterpret: it multiplies by 1,000 without checking the range.
 //! Source: Linux 6.1, block/blk-iolatency.c; docs/specifications/throttle.md, section 5.
 
-use block::DeviceNumber;
-use block::time::MICROSECOND;
+use hoistway_block::DeviceNumber;
+use hoistway_block::time::MICROSECOND;
 
 use crate::Diagnostic;
 use crate::group::Limits;

@@ -1,7 +1,7 @@
 //! A group's limits in the form that queues and their limiters take.
 
-use block::time::MILLISECOND;
-use elevator::{Ceiling, Ceilings, IoLimits, Rates};
+use hoistway_block::time::MILLISECOND;
+use hoistway_elevator::{Ceiling, Ceilings, IoLimits, Rates};
 
 use crate::GROUP_LIMITER;
 use crate::group::Limits;

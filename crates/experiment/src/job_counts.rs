@@ -4,8 +4,8 @@
 //! Memory for a direction of a result is allocated at its first request. It grows by 512 bytes per
 //! power of two of latency and by 16 bytes per second.
 
-use block::Nanos;
-use block::time::SECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::SECOND;
 
 use crate::Experiment;
 use crate::job_results::{JobMeasurement, JobResult, JobTally, results};

@@ -8,9 +8,9 @@
 
 use std::ops::Range;
 
-use block::Nanos;
+use hoistway_block::Nanos;
+use hoistway_workload::Job;
 use serde::{Deserialize, Serialize};
-use workload::Job;
 
 use crate::measurement::{GroupMeasurement, Tally, ThreadTally};
 use crate::{Experiment, Group, Histogram};

@@ -76,6 +76,8 @@ pub use experiment::{EXACT_LIMITER, Experiment, GROUP_LIMITER, IssuerPlace, LATE
 pub use group::{Group, GroupPriority, Limits, Reweigh, Weight};
 pub use group_list::GroupList;
 pub use histogram::Histogram;
+/// Descriptions of jobs, for readers of results, which contain them in an [`Experiment`].
+pub use hoistway_workload::job;
 pub use host::{Host, LiveFigures, LiveGroup, Progress, Refusal, RunError, Unattended};
 pub use machine::{FileLayout, FileSystem, KernelEra, Machine};
 pub use matrix::{Matrix, Order, WorkloadPlan};
@@ -85,5 +87,3 @@ pub use printable::{printable, printable_lines};
 pub use recorder::{Completion, IoDirection, Recorder, Window};
 pub use schedule::Schedule;
 pub use scheduler::{SchedulerSpec, Setting};
-/// Descriptions of jobs, for readers of results, which contain them in an [`Experiment`].
-pub use workload::job;

@@ -6,7 +6,7 @@
 //! or not at all. Source: Linux 6.1, block/blk-throttle.c; docs/specifications/throttle.md, section
 //! 2.1.
 
-use block::DeviceNumber;
+use hoistway_block::DeviceNumber;
 
 use crate::Diagnostic;
 use crate::diagnostic::nearest;

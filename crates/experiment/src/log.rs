@@ -3,11 +3,11 @@
 //! Only threads whose job requests a log record anything. The number of entries is limited; a log
 //! that would be longer is cut and marked. Source: docs/specifications/harness.md, section 7.6.
 
-use block::time::MILLISECOND;
-use block::{Nanos, Operation};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{Nanos, Operation};
+use hoistway_workload::Io;
+use hoistway_workload::output::Output;
 use serde::{Deserialize, Serialize};
-use workload::Io;
-use workload::output::Output;
 
 use crate::histogram::bucket_of;
 use crate::recorder::{IoDirection, Window};
@@ -246,8 +246,8 @@ fn push<T>(list: &mut Vec<T>, entry: T, is_cut: &mut bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::time::SECOND;
-    use block::{Flags, Priority};
+    use hoistway_block::time::SECOND;
+    use hoistway_block::{Flags, Priority};
 
     const WINDOW: Window = Window { start_ns: SECOND, end_ns: 2 * SECOND };
 
@@ -265,7 +265,7 @@ mod tests {
             offset_bytes: 8192,
             length_bytes: 4096,
             priority: Priority::NONE,
-            call: workload::Call::Data,
+            call: hoistway_workload::Call::Data,
             actor: 0,
             deadline_ns: None,
             due_ns: None,

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use block::Nanos;
+use hoistway_block::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::Diagnostic;

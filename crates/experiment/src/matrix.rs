@@ -1,8 +1,8 @@
 //! Expands lists to runs: workloads x schedulers x thread counts x sets, by default in an order
 //! that favours none of them.
 
-use block::Nanos;
-use block::random::{Stream, fnv1a64, fnv1a64_continued};
+use hoistway_block::Nanos;
+use hoistway_block::random::{Stream, fnv1a64, fnv1a64_continued};
 use serde::{Deserialize, Serialize};
 
 use crate::{Experiment, GroupList, Machine, SchedulerSpec, ShareUnit};
@@ -163,7 +163,7 @@ pub fn shuffle<T>(items: &mut [T], stream: &mut Stream) {
 mod tests {
     use super::*;
     use crate::{Group, Weight};
-    use workload::Job;
+    use hoistway_workload::Job;
 
     fn matrix(order: Order) -> Matrix {
         let job = Job { threads: 2, ..Job::default() };

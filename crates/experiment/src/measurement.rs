@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use block::Nanos;
+use hoistway_block::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::job_results::JobMeasurement;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use block::Status;
+use hoistway_block::Status;
 
 use crate::measurement::Tally;
 

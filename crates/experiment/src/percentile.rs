@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn intervals_hold_what_they_promise() {
         // 1,000 times 500 uniform draws below 1,000,000: the p90 of the distribution is 900,000.
-        let mut stream = block::random::Stream::of(5, "percentile");
+        let mut stream = hoistway_block::random::Stream::of(5, "percentile");
         let mut held = 0;
         for _ in 0..1_000 {
             let mut drawn: Vec<u64> = (0..500).map(|_| stream.below(1_000_000)).collect();

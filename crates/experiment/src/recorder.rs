@@ -13,9 +13,9 @@
 //! million requests, release build on a loaded 2-core VM). Source: docs/specifications/harness.md,
 //! section 5.5.
 
-use block::time::SECOND;
-use block::{Nanos, Operation};
-use workload::{Ending, Io};
+use hoistway_block::time::SECOND;
+use hoistway_block::{Nanos, Operation};
+use hoistway_workload::{Ending, Io};
 
 use crate::histogram::{Histogram, SecondCounts, bucket_of};
 use crate::host::LiveGroup;

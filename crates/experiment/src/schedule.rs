@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
-use workload::job::Ends;
+use hoistway_workload::job::Ends;
 
 use crate::Experiment;
 
@@ -185,7 +185,7 @@ impl Schedule {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use workload::Job;
+    use hoistway_workload::Job;
 
     use super::*;
     use crate::{Group, ShareUnit, Weight};

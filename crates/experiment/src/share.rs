@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use hoistway_workload::Job;
+use hoistway_workload::job::{BlockSize, Mix};
 use serde::{Deserialize, Serialize};
-use workload::Job;
-use workload::job::{BlockSize, Mix};
 
 use crate::{Group, ShareUnit};
 
@@ -354,12 +354,12 @@ mod tests {
 
     #[test]
     fn a_player_wants_its_frames_and_no_more() {
-        let player = workload::program::Program::Video(workload::program::Video::USUAL);
+        let player = hoistway_workload::program::Program::Video(hoistway_workload::program::Video::USUAL);
         let group = group("v", 100, vec![Job { threads: 2, ..Job::of(player) }]);
         // 2 players x 25 frames of 64 KiB
         assert_eq!(demand_per_s(&group, ShareUnit::Bytes), Some(3_276_800.0));
         assert_eq!(demand_per_s(&group, ShareUnit::Ios), Some(50.0));
-        let replay = workload::program::Program::StartUp(workload::program::StartUp::USUAL);
+        let replay = hoistway_workload::program::Program::StartUp(hoistway_workload::program::StartUp::USUAL);
         assert_eq!(demand_per_s(&Group { jobs: vec![Job::of(replay)], ..group }, ShareUnit::Bytes), None);
     }
 

@@ -1,9 +1,9 @@
 //! Converts the events of a queue to those of the block layer for a tracer; used by the hosts that
 //! trace, simulator and engine.
 
-use block::{Nanos, Status};
-use elevator::{Attributes, Message};
-use workload::trace::{Action, Event, Names, QueueName, Tracer};
+use hoistway_block::{Nanos, Status};
+use hoistway_elevator::{Attributes, Message};
+use hoistway_workload::trace::{Action, Event, Names, QueueName, Tracer};
 
 /// The message as a line, with the prefix that names the queue, group or limiter.
 pub fn line(names: &Names, limiter: Option<&str>, message: &Message) -> String {

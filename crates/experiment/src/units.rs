@@ -4,9 +4,9 @@
 //!
 //! `k`, `K`, `Ki` and `KiB` are 1,024 (systemd, fio, Kubernetes), `kB` is 1,000. `kb` means 1,024 to
 //! fio and 1,000 to others, so it is refused. Times without a unit are seconds. Job files of fio have
-//! fio's own grammar (`workload::fio`).
+//! fio's own grammar (`hoistway_workload::fio`).
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use crate::Diagnostic;
 

@@ -157,7 +157,10 @@ fn what_the_end_of_the_run_cuts_off_is_said() {
 
 #[test]
 fn what_is_read_back_has_a_time_of_its_own() {
-    let verify = Some(Box::new(workload::verify::Verify { reads_back: true, ..workload::verify::Verify::default() }));
+    let verify = Some(Box::new(hoistway_workload::verify::Verify {
+        reads_back: true,
+        ..hoistway_workload::verify::Verify::default()
+    }));
     let writer = Job { mix: Mix::Write, verify, ..job("w", 1, 0) };
     let experiment = measured(vec![writer], 1_000).experiment;
     let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));

@@ -9,7 +9,7 @@
 //! microseconds. fio's nbd engine costs 4.5 to 7 µs of CPU per request, this client about 1 to 2,
 //! so that the measurement shows the server and not the client.
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 use vhost::vhost_user::message::{VhostUserConfigFlags, VhostUserHeaderFlag};
 use vhost::vhost_user::{Frontend, VhostUserFrontend, VhostUserProtocolFeatures};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};

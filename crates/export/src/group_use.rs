@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::GroupHandle;
+use hoistway_engine::GroupHandle;
 
 /// One use of a group, which exists at least as long as this. May be dropped on any thread.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! `serve.toml` and the flags: what is accepted, and the message for each mistake. Source:
 //! docs/specifications/engine.md, section 8.
 
-use engine::Rotational;
-use experiment::Limits;
+use hoistway_engine::Rotational;
+use hoistway_experiment::Limits;
 use hoistway_export::configuration::check::{Checks, Verdict, check, warnings};
 use hoistway_export::configuration::flags::{self, Flags};
 use hoistway_export::configuration::show::show;

@@ -6,8 +6,8 @@ mod server;
 use std::collections::BTreeSet;
 use std::fs;
 
-use block::random::Stream;
 use client::{Client, go_data};
+use hoistway_block::random::Stream;
 use hoistway_export::control::socket::ask;
 use hoistway_export::nbd::handshake::ReplyForm;
 use hoistway_export::nbd::wire::{option, reply};

@@ -10,8 +10,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use block::random::Stream;
 use client::{Client, go_data, option_bytes, query_data};
+use hoistway_block::random::Stream;
 use hoistway_export::nbd::handshake::ReplyForm;
 use hoistway_export::nbd::wire::{command, command_flag, option};
 use server::Running;

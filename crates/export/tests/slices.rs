@@ -12,7 +12,7 @@ use hoistway_export::configuration::file;
 use hoistway_export::control::socket::ask;
 use hoistway_export::nbd::handshake::ReplyForm;
 use hoistway_export::server::{Origin, Server};
-use linux::loop_device::{self, LoopDevice};
+use hoistway_linux::loop_device::{self, LoopDevice};
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
 use server::Running;

@@ -3,7 +3,7 @@
 //! docs/specifications/engine.md, section 4.4; docs/specifications/engine.md, section 10 (cases 12
 //! to 18, 23, 24).
 
-use engine::protocol::{Body, ClientRequest, Command, Failure, Parsed, Protocol, StatusExtent};
+use hoistway_engine::protocol::{Body, ClientRequest, Command, Failure, Parsed, Protocol, StatusExtent};
 use hoistway_export::nbd::handshake::{Negotiated, ReplyForm};
 use hoistway_export::nbd::transmission::Transmission;
 use hoistway_export::nbd::wire::{self, command, command_flag, error, transmission_flag as flag};

@@ -1,7 +1,7 @@
 //! Whether a host can run every combination of a test, before anything is changed.
 
-use elevator::registry::ENTRIES;
-use experiment::{Experiment, Host, Matrix, SchedulerSpec};
+use hoistway_elevator::registry::ENTRIES;
+use hoistway_experiment::{Experiment, Host, Matrix, SchedulerSpec};
 
 use crate::error::Error;
 

@@ -6,8 +6,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use experiment::journal::JournalError;
-use experiment::{Diagnostic, Exit, Refusal, RunError};
+use hoistway_experiment::journal::JournalError;
+use hoistway_experiment::{Diagnostic, Exit, Refusal, RunError};
 
 /// The severity of a message.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -194,18 +194,18 @@ impl From<JournalError> for Error {
     }
 }
 
-impl From<Vec<workload::fio::Diagnostic>> for Error {
-    fn from(diagnostics: Vec<workload::fio::Diagnostic>) -> Self {
+impl From<Vec<hoistway_workload::fio::Diagnostic>> for Error {
+    fn from(diagnostics: Vec<hoistway_workload::fio::Diagnostic>) -> Self {
         Self { messages: diagnostics.into_iter().map(Message::from).collect(), exit: Exit::Usage }
     }
 }
 
-impl From<workload::fio::Diagnostic> for Message {
-    fn from(diagnostic: workload::fio::Diagnostic) -> Self {
+impl From<hoistway_workload::fio::Diagnostic> for Message {
+    fn from(diagnostic: hoistway_workload::fio::Diagnostic) -> Self {
         let severity = match diagnostic.severity {
-            workload::fio::Severity::Error => Severity::Error,
-            workload::fio::Severity::Warning => Severity::Warning,
-            workload::fio::Severity::Note => Severity::Note,
+            hoistway_workload::fio::Severity::Error => Severity::Error,
+            hoistway_workload::fio::Severity::Warning => Severity::Warning,
+            hoistway_workload::fio::Severity::Note => Severity::Note,
         };
         // Its own text is `error: file:line:column: what`, the quoted line, the help: only the
         // program's name is missing.

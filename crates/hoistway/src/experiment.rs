@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use block::Nanos;
-use block::time::SECOND;
-use device::Model;
-use experiment::{Exit, Group, Host, Machine, Matrix, Order, SchedulerSpec, ShareUnit, Weight, WorkloadPlan};
-use workload::Job;
-use workload::name;
+use hoistway_block::Nanos;
+use hoistway_block::time::SECOND;
+use hoistway_device::Model;
+use hoistway_experiment::{Exit, Group, Host, Machine, Matrix, Order, SchedulerSpec, ShareUnit, Weight, WorkloadPlan};
+use hoistway_workload::Job;
+use hoistway_workload::name;
 
 use crate::error::Error;
 use crate::groups::{Described, describe, place_of};
@@ -317,15 +317,15 @@ impl Experiment {
     #[cfg(feature = "engine")]
     fn open(&self, on: On) -> Result<Box<dyn Host>, Error> {
         Ok(match on {
-            On::Simulator => Box::new(simulator::Simulator::default()),
-            On::Engine => Box::new(engine::EngineHost),
+            On::Simulator => Box::new(hoistway_simulator::Simulator::default()),
+            On::Engine => Box::new(hoistway_engine::EngineHost),
         })
     }
 
     #[cfg(not(feature = "engine"))]
     fn open(&self, on: On) -> Result<Box<dyn Host>, Error> {
         match on {
-            On::Simulator => Ok(Box::new(simulator::Simulator::default())),
+            On::Simulator => Ok(Box::new(hoistway_simulator::Simulator::default())),
             On::Engine => {
                 let what = format!("'{}' needs real I/O, and this program was built without it", self.target);
                 Err(Error::usage(what, "name a model (model:ssd), or enable the feature `engine` of hoistway"))
@@ -374,7 +374,7 @@ impl Experiment {
                 let (name, jobs) =
                     workloads::of_name(code, &[]).map_err(|error| error.at(format!("--workload {code}")))?;
                 let groups = self.groups_with(&jobs)?;
-                experiment::group::check(&groups)?;
+                hoistway_experiment::group::check(&groups)?;
                 plans.push(WorkloadPlan { name, groups: groups.into() });
             }
         }
@@ -415,7 +415,7 @@ impl Experiment {
             return Err(Error::usage(what, "use hoistway replay"));
         }
         let groups = workloads::groups_of(path, jobs)?;
-        experiment::group::check(&groups)?;
+        hoistway_experiment::group::check(&groups)?;
         Ok(WorkloadPlan { name: workloads::name_of_file(path), groups: groups.into() })
     }
 }

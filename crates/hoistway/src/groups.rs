@@ -1,11 +1,11 @@
 //! A group as `--group` and [`Experiment::group_spec`](crate::Experiment::group_spec) describe it:
 //! its weight, limits, priority and loads.
 
-use block::{Class, Priority};
-use experiment::group::LowLimits;
-use experiment::{Group, Limits, Reweigh, Weight};
-use workload::Job;
-use workload::job::Placement;
+use hoistway_block::{Class, Priority};
+use hoistway_experiment::group::LowLimits;
+use hoistway_experiment::{Group, Limits, Reweigh, Weight};
+use hoistway_workload::Job;
+use hoistway_workload::job::Placement;
 
 use crate::error::Error;
 use crate::limiters;
@@ -39,7 +39,7 @@ struct Load {
 impl Described {
     /// A group of which only path and weight are given.
     pub fn plain(path: &str, weight: u32) -> Result<Self, Error> {
-        experiment::group::check_path(path)?;
+        hoistway_experiment::group::check_path(path)?;
         let group = Group::new(path, Weight::new(weight)?, Vec::new());
         Ok(Self { group, loads: Vec::new(), threads: 1, has_own_files: false, place: place_of(path) })
     }
@@ -166,7 +166,7 @@ pub fn describe(spec: &str) -> Result<Described, Error> {
     if described.group.path.is_empty() {
         return Err(Error::usage("the group has no name", "begin with name=db"));
     }
-    experiment::group::check_path(&described.group.path)?;
+    hoistway_experiment::group::check_path(&described.group.path)?;
     if described.group.stop_ns.is_some_and(|stop_ns| stop_ns <= described.group.start_ns) {
         return Err(Error::usage("the group stops before it starts", "make stop= later than start="));
     }
@@ -205,7 +205,7 @@ fn at_least_2(key: &str, text: &str, value: u64) -> Result<Option<u64>, Error> {
 
 /// For how long a group saves up what its rates allow, in ms.
 fn burst_ms(text: &str) -> Result<u64, Error> {
-    let range = experiment::limit_lines::BURSTS_MS;
+    let range = hoistway_experiment::limit_lines::BURSTS_MS;
     text.parse().ok().filter(|ms| range.contains(ms)).ok_or_else(|| {
         let what = format!("burst_ms={text} is not a number from {} to {}", range.start(), range.end());
         Error::usage(what, "leave it out for 100")
@@ -292,7 +292,7 @@ impl Described {
             "ioprio" => self.group.priority = Some(priority(value)?.0),
             "priority" => self.group.group_priority = Some(value.parse()?),
             _ => {
-                let meant = experiment::diagnostic::nearest(key, KEYS);
+                let meant = hoistway_experiment::diagnostic::nearest(key, KEYS);
                 let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
                 let what = format!("a group has no '{key}'");
                 return Err(Error::usage(what, format!("{meant}there are: {}", KEYS.join(", "))));
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(one.group.weight.get(), 800);
         assert_eq!((one.group.start_ns, one.group.stop_ns), (5_000_000_000, Some(20_000_000_000)));
         assert_eq!(one.group.priority, Some(Priority::new(Class::BestEffort, 0).0));
-        assert_eq!(one.group.group_priority.map(experiment::GroupPriority::get), Some(7));
+        assert_eq!(one.group.group_priority.map(hoistway_experiment::GroupPriority::get), Some(7));
         assert_eq!(one.group.leaf_weight.map(Weight::get), Some(3));
         let plain = describe("name=a,workload=drr,bs=4k").unwrap();
         assert_eq!(loads_of(&plain), [("drr:bs=4k", None)]);
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(areas_of(&own), ["b/drr.1.0", "b/drw.1.0"]);
         let wrong = describe("name=b,files=own,workload=bonnie").unwrap().with_jobs(&[], &[]).unwrap_err();
         assert!(wrong.to_string().contains("files=own"), "{wrong}");
-        assert_eq!(group.group_priority.map(experiment::GroupPriority::get), Some(7));
+        assert_eq!(group.group_priority.map(hoistway_experiment::GroupPriority::get), Some(7));
     }
 
     #[test]

@@ -51,17 +51,22 @@
 /// [`registry`](policy::registry) has all of them by name.
 #[cfg(feature = "policy")]
 pub mod policy {
-    pub use ::block;
-    pub use block::*;
-    pub use elevator::*;
+    #[doc(inline)]
+    pub use hoistway_block as block;
+    #[doc(inline)]
+    pub use hoistway_block::*;
+    #[doc(inline)]
+    pub use hoistway_elevator::*;
 }
 
 /// The request queue around a policy, and [`Shares`](queue::Shares): a fair queue for the work of a
 /// program.
 #[cfg(feature = "policy")]
 pub mod queue {
-    pub use ::queue::*;
-    pub use shares::*;
+    #[doc(inline)]
+    pub use hoistway_queue::*;
+    #[doc(inline)]
+    pub use hoistway_shares::*;
 }
 
 /// The simulator and what it is made of: devices, jobs, single experiments.
@@ -70,34 +75,41 @@ pub mod queue {
 /// commands, the jobs of a group, one run, its measurement, a storm over a policy.
 #[cfg(feature = "simulate")]
 pub mod simulate {
-    pub use ::device;
-    pub use ::experiment;
-    pub use ::simulator::*;
-    pub use ::workload;
+    #[doc(inline)]
+    pub use hoistway_device as device;
+    #[doc(inline)]
+    pub use hoistway_experiment as experiment;
+    #[doc(inline)]
+    pub use hoistway_simulator::*;
+    #[doc(inline)]
+    pub use hoistway_workload as workload;
 }
 
 /// The engine: a policy over files and block devices, with io_uring.
 #[cfg(feature = "engine")]
 pub mod engine {
-    pub use ::engine::*;
+    #[doc(inline)]
+    pub use hoistway_engine::*;
 }
 
 /// Tests for a policy of your own: [`check`](conformance::check).
 #[cfg(feature = "conformance")]
 pub mod conformance {
-    pub use ::conformance::*;
+    #[doc(inline)]
+    pub use hoistway_conformance::*;
 }
 
 /// Readers and writers of traces in every format.
 #[cfg(feature = "simulate")]
 pub mod trace {
-    pub use ::workload::trace::*;
+    pub use hoistway_workload::trace::*;
 }
 
 /// Views of results: tables, JSON, CSV, pages.
 #[cfg(feature = "simulate")]
 pub mod report {
-    pub use ::report::*;
+    #[doc(inline)]
+    pub use hoistway_report::*;
 }
 
 #[cfg(all(doctest, feature = "engine", feature = "tokio"))]
@@ -134,7 +146,7 @@ mod runs;
 #[cfg(feature = "simulate")]
 mod times;
 #[cfg(feature = "simulate")]
-use ::experiment::units;
+use hoistway_experiment::units;
 #[cfg(feature = "simulate")]
 mod workloads;
 
@@ -146,4 +158,4 @@ pub use crate::{
     runs::{Unwatched, Watch},
 };
 #[cfg(feature = "simulate")]
-pub use ::experiment::{Exit, ShareUnit};
+pub use hoistway_experiment::{Exit, ShareUnit};

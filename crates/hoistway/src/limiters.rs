@@ -1,8 +1,8 @@
 //! The limiters above the scheduler: those of `--limiter`, and the one that `high=` of groups
 //! requires.
 
-use experiment::group::LowLimits;
-use experiment::{Diagnostic, GROUP_LIMITER, Limits, SchedulerSpec, WorkloadPlan};
+use hoistway_experiment::group::LowLimits;
+use hoistway_experiment::{Diagnostic, GROUP_LIMITER, Limits, SchedulerSpec, WorkloadPlan};
 
 use crate::error::Error;
 
@@ -60,7 +60,7 @@ fn is_low(limits: &Limits) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use experiment::{Group, Weight};
+    use hoistway_experiment::{Group, Weight};
 
     fn workload(low: LowLimits) -> WorkloadPlan {
         let mut group = Group::new("a", Weight::DEFAULT, Vec::new());

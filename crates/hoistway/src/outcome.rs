@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use experiment::cell::Cell;
-use experiment::{Matrix, Measurement};
-use report::table::TextOptions;
-use report::{Results, csv, json, page, table};
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::{Matrix, Measurement};
+use hoistway_report::table::TextOptions;
+use hoistway_report::{Results, csv, json, page, table};
 
 use crate::machine;
 

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use experiment::{Exit, Experiment, Host, LiveFigures, Measurement, Progress, RunError};
+use hoistway_experiment::{Exit, Experiment, Host, LiveFigures, Measurement, Progress, RunError};
 
 use crate::check::name_of;
 use crate::error::Error;

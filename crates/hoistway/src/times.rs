@@ -5,10 +5,10 @@
 //! job that ends by its time has the ramp in its file. Jobs that never end, such as the workload
 //! codes, have the default ramp and the default time.
 
-use block::Nanos;
-use block::time::SECOND;
-use experiment::{Experiment, Group, WorkloadPlan};
-use workload::Job;
+use hoistway_block::Nanos;
+use hoistway_block::time::SECOND;
+use hoistway_experiment::{Experiment, Group, WorkloadPlan};
+use hoistway_workload::Job;
 
 /// The runtime of a workload code, which does not end by itself; longer than any run, and far from
 /// overflow.
@@ -146,8 +146,8 @@ pub fn of_groups(groups: &[Group]) -> Option<Times> {
 
 #[cfg(test)]
 mod tests {
-    use experiment::Weight;
-    use workload::job::Amount;
+    use hoistway_experiment::Weight;
+    use hoistway_workload::job::Amount;
 
     use super::*;
 

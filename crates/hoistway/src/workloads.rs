@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use experiment::{Group, GroupPriority, Limits, Weight};
-use workload::Job;
-use workload::fio::{self, Surroundings};
-use workload::name::{self, BadName};
+use hoistway_experiment::{Group, GroupPriority, Limits, Weight};
+use hoistway_workload::Job;
+use hoistway_workload::fio::{self, Surroundings};
+use hoistway_workload::name::{self, BadName};
 
 use crate::error::{Error, Message};
 use crate::times::ENDLESS_NS;
@@ -41,7 +41,7 @@ fn bad_name(bad: BadName) -> Error {
         BadName::Overrides(diagnostics) => diagnostics.into(),
         BadName::Unknown { given } => {
             let code = given.split(':').next().unwrap_or("");
-            let nearest = experiment::diagnostic::nearest(code, name::names());
+            let nearest = hoistway_experiment::diagnostic::nearest(code, name::names());
             let meant = nearest.map_or_else(String::new, |code| format!("did you mean '{code}'? "));
             let known = name::names().collect::<Vec<_>>().join(" ");
             Error::usage(

@@ -1,7 +1,5 @@
 //! Attacks that once succeeded on a server, or on the command that reads what others have written.
 
-extern crate export as hoistway_export;
-
 #[path = "../../export/tests/client/mod.rs"]
 mod client;
 mod served;
@@ -13,8 +11,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use client::{Client, go_data};
-use export::nbd::handshake::ReplyForm;
-use export::nbd::wire::{command, option, reply};
+use hoistway_export::nbd::handshake::ReplyForm;
+use hoistway_export::nbd::wire::{command, option, reply};
 use served::{Served, await_that, directory, hoistway, run_command, wait_for_exit};
 
 const TWO_EXPORTS: &str = "[[device]]\nname = \"d\"\nmemory = \"64MiB\"\n\

@@ -1,8 +1,6 @@
 //! `hoistway ctl`, reload and limits of a running server. Source: docs/specifications/engine.md,
 //! sections 8 and 10, case 59.
 
-extern crate export as hoistway_export;
-
 #[path = "../../export/tests/client/mod.rs"]
 mod client;
 mod served;
@@ -13,7 +11,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use client::Client;
-use export::nbd::handshake::ReplyForm;
+use hoistway_export::nbd::handshake::ReplyForm;
 use serde_json::{Value, json};
 use served::{Served, await_that, directory, hoistway, run_command, sparse_file, succeed, wait_for_exit};
 
@@ -172,7 +170,8 @@ fn t59_reload_applies_weights_and_refuses_backings() {
     served.signal("HUP");
     await_that("an export that a reload added can be opened", || {
         let mut client = Client::connect(&served.path("nbd.sock"), 3);
-        client.last(export::nbd::wire::option::GO, &client::go_data("m")) == export::nbd::wire::reply::ACK
+        client.last(hoistway_export::nbd::wire::option::GO, &client::go_data("m"))
+            == hoistway_export::nbd::wire::reply::ACK
     });
     assert_eq!(weight(), 300);
 }

@@ -6,8 +6,6 @@
 //! All of it needs root and loop devices; without them each test is skipped with a message. Guards
 //! clean up, also when a test fails: those declared later clean up earlier.
 
-extern crate export as hoistway_export;
-
 #[path = "../../export/tests/client/mod.rs"]
 mod client;
 mod served;
@@ -19,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use client::Client;
-use export::nbd::handshake::ReplyForm;
-use export::nbd::wire::error;
+use hoistway_export::nbd::handshake::ReplyForm;
+use hoistway_export::nbd::wire::error;
 use served::{Served, await_that, directory, hoistway, pattern, requires, run, run_command, sparse_file, succeed};
 use tempfile::TempDir;
 
@@ -197,7 +195,7 @@ fn what_a_client_writes_and_flushes_is_on_the_device() {
     // Neither end is aligned to a block of the device: the server must read, modify and write the
     // blocks at both ends.
     assert_eq!(client.write(0, MIB + 100, &data).error, 0);
-    assert_eq!(client.ask(0, export::nbd::wire::command::FLUSH, 0, 0).error, 0);
+    assert_eq!(client.ask(0, hoistway_export::nbd::wire::command::FLUSH, 0, 0).error, 0);
     let mut found = vec![0; data.len()];
     File::open(&image).unwrap().read_exact_at(&mut found, MIB + 100).unwrap();
     assert!(found == data, "the loop device's file differs from what the client wrote");

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 use register::{Access, End, Registers};
 use served::{Served, await_that, directory, hoistway, sparse_file, wait_for_exit};
 

@@ -96,7 +96,7 @@ fn case_23_percentiles_of_buckets_are_those_of_fio_and_every_field_of_it_is_in_o
         let told = &theirs["jobs"][0][direction][latency];
         let bins = told["bins"].as_object().unwrap().iter();
         let bins = bins.map(|(ns, count)| (ns.parse().unwrap(), count.as_u64().unwrap()));
-        let histogram = experiment::Histogram::from_bins(bins);
+        let histogram = hoistway_experiment::Histogram::from_bins(bins);
         for (percent, ns) in told["percentile"].as_object().unwrap() {
             let ours = histogram.percentile_unclamped_ns(percent.parse().unwrap());
             assert_eq!(ours, ns.as_u64().unwrap(), "{direction} {latency} {percent}");

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 use program::hoistway;
 use serde_json::Value;
 use tempfile::TempDir;

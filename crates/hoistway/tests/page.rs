@@ -155,12 +155,12 @@ fn a_script_in_the_page_does_not_run() {
 /// Every reason that a policy may give has its line on the page.
 #[test]
 fn every_reason_of_every_scheduler_is_explained() {
-    let configuration = elevator::Configuration::default();
-    for entry in elevator::registry::ENTRIES {
-        let policy = elevator::registry::build(entry.name, None, &configuration).expect(entry.name);
-        for reason in elevator::Elevator::reasons(&policy) {
+    let configuration = hoistway_elevator::Configuration::default();
+    for entry in hoistway_elevator::registry::ENTRIES {
+        let policy = hoistway_elevator::registry::build(entry.name, None, &configuration).expect(entry.name);
+        for reason in hoistway_elevator::Elevator::reasons(&policy) {
             assert!(
-                report::page::gloss(reason).is_some(),
+                hoistway_report::page::gloss(reason).is_some(),
                 "{}: '{reason}' (crates/report/src/page/glossary.rs)",
                 entry.name
             );

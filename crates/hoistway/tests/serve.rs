@@ -2,8 +2,6 @@
 //! signals, sockets, refusals, and the state after `kill -9`. Source:
 //! docs/specifications/engine.md, sections 8 and 10, cases 26, 34 and 58 to 62.
 
-extern crate export as hoistway_export;
-
 #[path = "../../export/tests/client/mod.rs"]
 mod client;
 mod served;
@@ -18,8 +16,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use client::Client;
-use export::nbd::handshake::ReplyForm;
-use export::nbd::wire::{command, error};
+use hoistway_export::nbd::handshake::ReplyForm;
+use hoistway_export::nbd::wire::{command, error};
 use served::{Served, await_that, directory, hoistway, requires, run_command, sparse_file, wait_for_exit};
 use tempfile::TempDir;
 

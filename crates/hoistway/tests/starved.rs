@@ -1,7 +1,5 @@
 //! A server under small limits of the system: open files, threads, locked memory, the size of files.
 
-extern crate export as hoistway_export;
-
 #[path = "../../export/tests/client/mod.rs"]
 mod client;
 mod served;
@@ -14,8 +12,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use client::{Client, go_data};
-use export::nbd::handshake::ReplyForm;
-use export::nbd::wire::{error, option, reply};
+use hoistway_export::nbd::handshake::ReplyForm;
+use hoistway_export::nbd::wire::{error, option, reply};
 use served::{Served, await_that, directory, requires, succeed, wait_for_exit};
 use tempfile::TempDir;
 

@@ -1,8 +1,6 @@
 //! `hoistway stat`: a server's counters in the kernel's formats, and how long limits hold groups
 //! back. Source: docs/specifications/harness.md, sections 10.1, 10.2 and 13, case 52.
 
-extern crate export as hoistway_export;
-
 #[path = "../../export/tests/client/mod.rs"]
 mod client;
 #[path = "program/mod.rs"]
@@ -14,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use client::Client;
-use export::nbd::handshake::ReplyForm;
+use hoistway_export::nbd::handshake::ReplyForm;
 use program::{Said, hoistway};
 use serde_json::Value;
 use served::{Served, directory, sparse_file};
@@ -76,7 +74,7 @@ fn t52_the_formulas_of_iostat_give_what_the_engine_counts_itself() {
     assert!((300.0..=passed * 1_000.0 + 2.0).contains(&busy_ms), "busy {busy_ms} ms of {passed} s");
     assert_eq!((after[4], after[8], after[11]), (0, 0, 0), "nothing written, in flight or discarded: {after:?}");
     client.write(0, 0, &[1; 8_192]);
-    client.ask(0, export::nbd::wire::command::TRIM, 0, 4_096);
+    client.ask(0, hoistway_export::nbd::wire::command::TRIM, 0, 4_096);
     served::await_that("the write and the discard are counted", || {
         let (_, now) = diskstats(&served);
         (now[4], now[6], now[11], now[13]) == (1, 16, 1, 8)

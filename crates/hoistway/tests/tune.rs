@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use experiment::SchedulerSpec;
-use experiment::statistics::Estimate;
+use hoistway_experiment::SchedulerSpec;
+use hoistway_experiment::statistics::Estimate;
+use hoistway_tune::{
+    Attachment, CandidateFindings, Coefficients, DepthStep, Device, Findings, HostKind, Latencies, Noisy, StreamStep,
+};
 use program::{Said, command, entries, hoistway};
 use rig::{Rig, left_behind, left_since};
 use serde_json::{Value, json};
-use tune::{
-    Attachment, CandidateFindings, Coefficients, DepthStep, Device, Findings, HostKind, Latencies, Noisy, StreamStep,
-};
 
 fn tune(arguments: &[&str]) -> Said {
     hoistway(Path::new("/"), &[&["tune"], arguments, &["--quiet"]].concat())
@@ -322,11 +322,13 @@ fn t44_the_lines_of_io_cost_and_seastar() {
     let said = from(directory.path(), &device("/dev/none-such"), &findings, &["--emit", "iocost"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
     let lines: Vec<&str> = said.stdout.lines().filter(|line| !line.starts_with('#')).collect();
-    let auto = experiment::io_cost_lines::ModelValues { is_user: false, read: [1; 3], write: [1; 3] };
-    let (_, model) = experiment::io_cost_lines::parse_model(lines[0], &auto).expect("a line that the kernel takes");
+    let auto = hoistway_experiment::io_cost_lines::ModelValues { is_user: false, read: [1; 3], write: [1; 3] };
+    let (_, model) =
+        hoistway_experiment::io_cost_lines::parse_model(lines[0], &auto).expect("a line that the kernel takes");
     assert!(model.is_user && lines[0].contains("ctrl=user model=linear"), "{}", lines[0]);
     assert_eq!((model.read, model.write), ([60_000_000, 5_000, 160], [55_000_000, 4_500, 150]));
-    let (_, safe) = experiment::io_cost_lines::parse_model(lines[2], &auto).expect("a line that the kernel takes");
+    let (_, safe) =
+        hoistway_experiment::io_cost_lines::parse_model(lines[2], &auto).expect("a line that the kernel takes");
     assert_eq!(safe.read, [45_000_000, 3_750, 120]);
     assert!(lines[1].contains("rpct=50.00 rlat=30000 wpct=50.00 wlat=1500 min=60.00 max=100.00"), "{}", lines[1]);
     let said = from(directory.path(), &device("/dev/none-such"), &findings, &["--emit", "seastar-yaml"]);

@@ -15,16 +15,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use block::Nanos;
-use experiment::job_results::{self, JobMeasurement};
-use experiment::measurement::{DeviceCounters, Flag, GroupMeasurement, Tally};
-use experiment::{
+use hoistway_block::Nanos;
+use hoistway_experiment::job_results::{self, JobMeasurement};
+use hoistway_experiment::measurement::{DeviceCounters, Flag, GroupMeasurement, Tally};
+use hoistway_experiment::{
     Areas, Experiment, Group, Histogram, Host, IssuerPlace, Limits, LiveFigures, Measurement, Progress, Refusal,
     RunError, SchedulerInForce, TargetFacts,
 };
-use linux::device::{Kind, Opening};
-use workload::job::{Amount, GroupSettings, Placement};
-use workload::{Engine, Job};
+use hoistway_linux::device::{Kind, Opening};
+use hoistway_workload::job::{Amount, GroupSettings, Placement};
+use hoistway_workload::{Engine, Job};
 
 use crate::host::NativeHost;
 use crate::run_setup::RunSetup;
@@ -104,7 +104,7 @@ impl FioHost {
                 continue;
             }
             let text = match fio_only(group) {
-                Some(text) => workload::fio::on_target(text, &target.path).map_err(refused_file)?,
+                Some(text) => hoistway_workload::fio::on_target(text, &target.path).map_err(refused_file)?,
                 None => job_file(experiment, index, &target)?,
             };
             let fio = Fio::start(
@@ -177,7 +177,7 @@ impl Host for FioHost {
 
 fn is_block_device(target: &str) -> bool {
     let opening = Opening { writable: false, direct: false, exclusive: false, claimed_bytes: (0, 0) };
-    let opened = linux::device::open(Path::new(target), None, opening);
+    let opened = hoistway_linux::device::open(Path::new(target), None, opening);
     opened.is_ok_and(|opened| opened.facts.kind == Kind::BlockDevice)
 }
 
@@ -195,7 +195,7 @@ fn check_jobs(experiment: &Experiment) -> Result<(), Refusal> {
     for IssuerPlace { job, group, .. } in experiment.issuers() {
         let what = match job {
             Job { fio_only: Some(text), .. } => {
-                workload::fio::on_target(text, "x").map_err(refused_file)?;
+                hoistway_workload::fio::on_target(text, "x").map_err(refused_file)?;
                 continue;
             }
             Job { program: Some(program), .. } => format!("is the program {}", program.name()),
@@ -218,8 +218,8 @@ fn job_file(experiment: &Experiment, index: usize, target: &Target) -> Result<St
     let mut jobs = Vec::new();
     for (number, place) in experiment.issuers().enumerate().filter(|(_, place)| place.group == index) {
         let area = areas.of(place.job, place.thread);
-        let (start, _) = workload::part_of_thread(place.job, place.thread, area.bytes);
-        let (size_bytes, amount_bytes) = workload::size_of_thread(place.job, place.thread, area.bytes);
+        let (start, _) = hoistway_workload::part_of_thread(place.job, place.thread, area.bytes);
+        let (size_bytes, amount_bytes) = hoistway_workload::size_of_thread(place.job, place.thread, area.bytes);
         let seed = place.job.seed.unwrap_or_else(|| experiment.run_seed()) >> 8;
         let delay = experiment.groups[index].start_ns;
         // A job without an end of its own is ended with the run; every other ends as it says, with
@@ -253,7 +253,7 @@ fn job_file(experiment: &Experiment, index: usize, target: &Target) -> Result<St
     }
     let mut text = String::from("[global]\nlat_percentiles=1\nallow_file_create=0\n\n");
     for job in &jobs {
-        text.push_str(&workload::fio::show(std::slice::from_ref(job)));
+        text.push_str(&hoistway_workload::fio::show(std::slice::from_ref(job)));
         if job.engine == Engine::Async && job.direct {
             // io_uring charges other cgroups than that of its process (see `linux::aio`), and many
             // systems forbid it.
@@ -416,12 +416,12 @@ mod tests {
         let job = Job { name: "drr".into(), placement: Placement::Split, ..job };
         let bounded =
             Job { name: "whole".into(), number_ios: Some(7), io_size: Some(Amount::Bytes(1 << 20)), ..Job::default() };
-        let group = |name, jobs| Group::new(name, experiment::Weight::DEFAULT, jobs);
+        let group = |name, jobs| Group::new(name, hoistway_experiment::Weight::DEFAULT, jobs);
         let groups = [group("a", vec![job.clone()]), group("b", vec![job]), group("c", vec![bounded])];
         let experiment = Experiment {
             target: "/dev/x".into(),
             workload: "drr".into(),
-            scheduler: experiment::SchedulerSpec::named(CURRENT),
+            scheduler: hoistway_experiment::SchedulerSpec::named(CURRENT),
             limiters: Vec::new(),
             groups: groups.into(),
             threads: 2,
@@ -431,12 +431,14 @@ mod tests {
             ramp_ns: 500_000_000,
             device_depth: None,
             queue_requests: None,
-            share_unit: experiment::ShareUnit::Bytes,
-            machine: experiment::Machine::default(),
+            share_unit: hoistway_experiment::ShareUnit::Bytes,
+            machine: hoistway_experiment::Machine::default(),
         };
         let target = Target { path: "/dev/x".into(), first_byte: 0, size_bytes: 96 << 20, is_ours: false };
         let text = job_file(&experiment, 1, &target).unwrap();
-        let jobs = workload::fio::parse("t", text.as_bytes(), &workload::fio::Surroundings::none()).unwrap().jobs;
+        let jobs = hoistway_workload::fio::parse("t", text.as_bytes(), &hoistway_workload::fio::Surroundings::none())
+            .unwrap()
+            .jobs;
         // Of 96 MiB the second group gets the middle third, of which each thread gets a half.
         let place = |job: &Job| (job.offset.of(0) >> 20, job.size.map_or(0, |size| size.of(0)) >> 20);
         assert_eq!(jobs.iter().map(place).collect::<Vec<_>>(), [(32, 16), (48, 16)]);
@@ -449,7 +451,9 @@ mod tests {
         assert_ne!(jobs[0].seed, jobs[1].seed);
         // A job with an end of its own keeps its bounds, is not repeated and has no ramp.
         let text = job_file(&experiment, 2, &target).unwrap();
-        let jobs = workload::fio::parse("t", text.as_bytes(), &workload::fio::Surroundings::none()).unwrap().jobs;
+        let jobs = hoistway_workload::fio::parse("t", text.as_bytes(), &hoistway_workload::fio::Surroundings::none())
+            .unwrap()
+            .jobs;
         assert_eq!((jobs[0].number_ios, jobs[0].io_size), (Some(7), Some(Amount::Bytes(1 << 20))));
         assert_eq!((jobs[0].time_based, jobs[0].ramp_ns, jobs[0].runtime_ns), (false, 0, Some(3_000_000_000)));
         // An area of 10,000 bytes holds two whole blocks of 4 KiB. Given all 10,000 bytes, fio

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use block::Nanos;
-use experiment::diagnostic::nearest;
-use experiment::measurement::{DeviceCounters, DirectionCounters, Flag, GroupMeasurement};
-use experiment::{
+use hoistway_block::Nanos;
+use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::measurement::{DeviceCounters, DirectionCounters, Flag, GroupMeasurement};
+use hoistway_experiment::{
     Areas, Experiment, GROUP_LIMITER, Host, IssuerPlace, Limits, Measurement, Progress, Refusal, RunError, TargetFacts,
 };
-use linux::block_queue::{BlockQueue, Stat};
-use linux::cgroup::{BFQ_WEIGHT_MAX, Hierarchy, Version};
+use hoistway_linux::block_queue::{BlockQueue, Stat};
+use hoistway_linux::cgroup::{BFQ_WEIGHT_MAX, Hierarchy, Version};
 
 use crate::io_cost;
 use crate::message::Order;
@@ -35,7 +35,7 @@ const PRESSURE_PERCENT: u64 = 20;
 pub struct Programs {
     /// The command that calls [`crate::worker::work`].
     pub worker: fn() -> Command,
-    /// The command that calls [`linux::setting::watch`] with this journal.
+    /// The command that calls [`hoistway_linux::setting::watch`] with this journal.
     pub watcher: fn(&Path) -> Command,
 }
 
@@ -224,7 +224,7 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
 /// Checks that groups can be created, if the experiment needs them.
 fn check_groups(experiment: &Experiment) -> Result<(), Refusal> {
     let first = experiment.groups[0].weight;
-    let matter = |group: &experiment::Group| group.weight != first || group.limits != Limits::NONE;
+    let matter = |group: &hoistway_experiment::Group| group.weight != first || group.limits != Limits::NONE;
     let need_groups = experiment.groups.len() > 1 || experiment.groups.iter().any(matter);
     if !rustix::process::geteuid().is_root() {
         let message = "changing a device's scheduler and making cgroups needs root";
@@ -265,7 +265,7 @@ fn orders(
     let areas = Areas::lay_out(experiment, target.size_bytes)?;
     let order = |(issuer, place): (usize, IssuerPlace<'_>)| {
         let area = areas.of(place.job, place.thread);
-        workload::Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
+        hoistway_workload::Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
             .map_err(|error| Refusal::usage(error.to_string(), "use a larger target, or give a larger --size"))?;
         Ok(Order {
             experiment: experiment.clone(),
@@ -311,7 +311,7 @@ fn answer(
     setup: &RunSetup,
     run: &Run<'_>,
     groups: Vec<GroupMeasurement>,
-    facts: Option<linux::device::Facts>,
+    facts: Option<hoistway_linux::device::Facts>,
 ) -> Measurement {
     let window_ns = run.window.length_ns();
     let (begin, end) = (run.at_begin.unwrap_or_default(), run.at_end.unwrap_or_default());
@@ -372,7 +372,11 @@ fn mechanism_notes(experiment: &Experiment, setup: &RunSetup) -> Vec<String> {
     notes
 }
 
-fn target_facts(experiment: &Experiment, setup: &RunSetup, facts: Option<&linux::device::Facts>) -> TargetFacts {
+fn target_facts(
+    experiment: &Experiment,
+    setup: &RunSetup,
+    facts: Option<&hoistway_linux::device::Facts>,
+) -> TargetFacts {
     let (hw_queues, queue_depth) = setup.queue.depth();
     let mut notes = BTreeMap::from([
         ("shares".to_owned(), setup.mechanism.clone()),
@@ -415,7 +419,7 @@ fn counters(stat: &Stat) -> DeviceCounters {
 /// Whether the device moved clearly more data than we requested.
 fn has_foreign_traffic(groups: &[GroupMeasurement], device: &DeviceCounters) -> bool {
     let ours: u64 = groups.iter().map(|group| group.read.bytes + group.write.bytes).sum();
-    let moved = (device.read.sectors + device.write.sectors) * block::SECTOR_BYTES;
+    let moved = (device.read.sectors + device.write.sectors) * hoistway_block::SECTOR_BYTES;
     // Requests that straddle the window's borders are in only one of the sums.
     let slack: u64 = 8 << 20;
     moved > ours + ours / 100 * FOREIGN_PERCENT + slack

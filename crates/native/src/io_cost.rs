@@ -5,11 +5,11 @@
 //! the hierarchy; the keys are those of the lines. Without keys the kernel uses its defaults for
 //! the class of the device (`model=auto`).
 
-use experiment::diagnostic::nearest;
-use experiment::io_cost_lines::{ModelValues, Percent, QosValues, parse_model, parse_qos};
-use experiment::{Refusal, SchedulerSpec};
-use linux::cgroup::{Hierarchy, Version};
-use linux::setting::DeviceLine;
+use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::io_cost_lines::{ModelValues, Percent, QosValues, parse_model, parse_qos};
+use hoistway_experiment::{Refusal, SchedulerSpec};
+use hoistway_linux::cgroup::{Hierarchy, Version};
+use hoistway_linux::setting::DeviceLine;
 
 /// The name on the command line.
 pub const NAME: &str = "io.cost";
@@ -70,7 +70,7 @@ impl Lines {
         let parameters = words(spec, &QOS);
         let qos = if parameters.is_empty() { "ctrl=auto".to_owned() } else { format!("ctrl=user {parameters}") };
         let lines = Self { model, qos: format!("enable=1 {qos}") };
-        let refused = |error: experiment::io_cost_lines::LineError| Refusal::from(error.diagnostic);
+        let refused = |error: hoistway_experiment::io_cost_lines::LineError| Refusal::from(error.diagnostic);
         let auto = ModelValues { is_user: false, read: [1; 3], write: [1; 3] };
         parse_model(&format!("0:0 {}", lines.model), &auto).map_err(refused)?;
         parse_qos(&format!("0:0 {}", lines.qos), &widest()).map_err(refused)?;

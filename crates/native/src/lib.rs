@@ -14,7 +14,7 @@
 //! ```no_run
 //! use std::{path::Path, process::Command};
 //!
-//! use experiment::{Experiment, Host, Unattended};
+//! use hoistway_experiment::{Experiment, Host, Unattended};
 //! use hoistway_native::{NativeHost, Programs};
 //!
 //! fn measure(experiment: &Experiment) -> u64 {

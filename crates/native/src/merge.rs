@@ -4,7 +4,7 @@
 //! exactly: the result is the largest of the workers' 99th percentiles, and the mean of their
 //! medians weighted by requests.
 
-use experiment::measurement::{GroupMeasurement, Sample, Tally};
+use hoistway_experiment::measurement::{GroupMeasurement, Sample, Tally};
 
 /// Adds a worker's figures; of the per-thread results, only that of `thread` is the worker's.
 pub fn add(group: &mut GroupMeasurement, part: GroupMeasurement, thread: usize) {

@@ -4,9 +4,9 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use block::Nanos;
-use experiment::measurement::GroupMeasurement;
-use experiment::{Experiment, LiveGroup};
+use hoistway_block::Nanos;
+use hoistway_experiment::measurement::GroupMeasurement;
+use hoistway_experiment::{Experiment, LiveGroup};
 use serde::{Deserialize, Serialize};
 
 /// The first message: the worker's job.

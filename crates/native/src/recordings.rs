@@ -7,9 +7,9 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use experiment::{Experiment, RunError};
+use hoistway_experiment::{Experiment, RunError};
+use hoistway_workload::replay::Recording;
 use rustix::fs::MemfdFlags;
-use workload::replay::Recording;
 
 use crate::message::Order;
 

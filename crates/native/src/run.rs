@@ -4,11 +4,11 @@
 use std::io;
 use std::time::Duration;
 
-use block::Nanos;
-use experiment::measurement::GroupMeasurement;
-use experiment::{Experiment, LiveFigures, LiveGroup, Progress, Recorder, RunError, Schedule, Window};
-use linux::block_queue::{BlockQueue, Stat};
-use linux::thread::monotonic_ns;
+use hoistway_block::Nanos;
+use hoistway_experiment::measurement::GroupMeasurement;
+use hoistway_experiment::{Experiment, LiveFigures, LiveGroup, Progress, Recorder, RunError, Schedule, Window};
+use hoistway_linux::block_queue::{BlockQueue, Stat};
+use hoistway_linux::thread::monotonic_ns;
 
 use crate::merge;
 use crate::message::{Figures, FromHost, FromWorker};

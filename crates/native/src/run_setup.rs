@@ -6,12 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use experiment::diagnostic::nearest;
-use experiment::measurement::{SchedulerInForce, TunableInForce};
-use experiment::{Experiment, Group, Refusal, RunError, SchedulerSpec};
-use linux::block_queue::BlockQueue;
-use linux::cgroup::{BFQ_WEIGHT_MAX, COST_WEIGHT, COST_WEIGHT_MAX, HOIST_WEIGHT_MAX, Hierarchy, Rates, Tree};
-use linux::setting::{Journal, Restored, Watcher};
+use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::measurement::{SchedulerInForce, TunableInForce};
+use hoistway_experiment::{Experiment, Group, Refusal, RunError, SchedulerSpec};
+use hoistway_linux::block_queue::BlockQueue;
+use hoistway_linux::cgroup::{BFQ_WEIGHT_MAX, COST_WEIGHT, COST_WEIGHT_MAX, HOIST_WEIGHT_MAX, Hierarchy, Rates, Tree};
+use hoistway_linux::setting::{Journal, Restored, Watcher};
 use rustix::fs::FlockOperation;
 
 use crate::io_cost::{self, Lines, MODEL_FILE, QOS_FILE};
@@ -49,12 +49,12 @@ fn failed(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> RunError {
 
 /// The journal in words of messages.
 fn journal_place() -> String {
-    format!("the journal in {}", linux::run_directory::path().display())
+    format!("the journal in {}", hoistway_linux::run_directory::path().display())
 }
 
 impl RunSetup {
     /// Sets up everything for a run. `watcher` makes the command that calls
-    /// [`linux::setting::watch`] for a journal.
+    /// [`hoistway_linux::setting::watch`] for a journal.
     ///
     /// # Errors
     /// The setting that failed; the settings made before are restored.
@@ -342,8 +342,8 @@ pub fn no_such_tunable<'a>(scheduler: &str, key: &str, names: impl Iterator<Item
 
 /// Locks the device for the run, because two runs would change each other's settings.
 fn lock(queue: &BlockQueue) -> Result<File, RunError> {
-    let directory = linux::run_directory::path().join("lock");
-    linux::run_directory::make(&directory).map_err(failed(directory.display()))?;
+    let directory = hoistway_linux::run_directory::path().join("lock");
+    hoistway_linux::run_directory::make(&directory).map_err(failed(directory.display()))?;
     let path = directory.join(queue.number());
     let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = open().map_err(failed(path.display()))?;

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use experiment::Refusal;
-use linux::block_queue::BlockQueue;
-use linux::device::{Facts, Kind, Opening};
+use hoistway_experiment::Refusal;
+use hoistway_linux::block_queue::BlockQueue;
+use hoistway_linux::device::{Facts, Kind, Opening};
 
 /// A target, in a form that other processes can open.
 #[derive(Clone, Debug)]
@@ -66,9 +66,9 @@ impl Target {
 
 fn facts(path: &Path) -> Result<Facts, Refusal> {
     let opening = Opening { writable: false, direct: false, exclusive: false, claimed_bytes: (0, 0) };
-    let opened = linux::device::open(path, None, opening);
-    let refused = |refusal: linux::device::Refusal| match refusal {
-        linux::device::Refusal::Missing { .. } => Refusal::usage(refusal.to_string(), NO_DEVICE),
+    let opened = hoistway_linux::device::open(path, None, opening);
+    let refused = |refusal: hoistway_linux::device::Refusal| match refusal {
+        hoistway_linux::device::Refusal::Missing { .. } => Refusal::usage(refusal.to_string(), NO_DEVICE),
         _ => Refusal::unsafe_target(refusal.to_string(), NO_DEVICE),
     };
     Ok(opened.map_err(refused)?.facts)

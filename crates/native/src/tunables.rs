@@ -105,7 +105,7 @@ pub fn is_of_our_module(scheduler: &str) -> bool {
 
 /// Whether weights of cgroups have an effect under the scheduler.
 pub fn has_shares(scheduler: &str) -> bool {
-    linux::cgroup::has_weights(scheduler)
+    hoistway_linux::cgroup::has_weights(scheduler)
 }
 
 #[cfg(test)]

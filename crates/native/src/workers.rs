@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use experiment::RunError;
+use hoistway_experiment::RunError;
 
 use crate::message::{FromHost, FromWorker, Order, send};
 

@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use elevator::structures::NoMemory;
+use hoistway_elevator::structures::NoMemory;
 
 /// Cookies (the values that the host submitted with them) of bios that waited and have been
 /// admitted, oldest first. If the host never reads them, those beyond the capacity are dropped.

@@ -5,9 +5,9 @@
 //! describe it, and the request's slot keeps its cookie. A bio needs a record only if it waits,
 //! shares a request, passes a limiter or needs the flush machine.
 
-use block::{NIL, Nanos};
-use elevator::Bio;
-use elevator::structures::{Array, NoMemory};
+use hoistway_block::{NIL, Nanos};
+use hoistway_elevator::Bio;
+use hoistway_elevator::structures::{Array, NoMemory};
 
 /// A bio that is being submitted.
 #[derive(Copy, Clone, Debug)]
@@ -66,8 +66,11 @@ impl Chain {
     }
 }
 
-const EMPTY: Node =
-    Node { bio: Bio::new(block::Operation::Read, block::Extent::new(0, 0)), cookie: 0, submitted_ns: 0 };
+const EMPTY: Node = Node {
+    bio: Bio::new(hoistway_block::Operation::Read, hoistway_block::Extent::new(0, 0)),
+    cookie: 0,
+    submitted_ns: 0,
+};
 /// The smallest number of records that a growing table allocates.
 const LEAST: u32 = 64;
 
@@ -261,7 +264,7 @@ impl Bios {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Extent, Operation};
+    use hoistway_block::{Extent, Operation};
 
     #[test]
     fn chains_keep_their_order_whichever_way_they_grow() {

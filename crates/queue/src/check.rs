@@ -4,8 +4,8 @@ use crate::RequestQueue;
 use crate::bios::Members;
 use crate::flush::Stage;
 use crate::slot::Marks;
-use block::{Operation, RequestId};
-use elevator::{Elevator, Limiter, Place, Violation};
+use hoistway_block::{Operation, RequestId};
+use hoistway_elevator::{Elevator, Limiter, Place, Violation};
 
 fn broken(what: &'static str, at: u32) -> Result<(), Violation> {
     Err(Violation { what, at })
@@ -113,7 +113,7 @@ fn check_totals<E: Elevator>(queue: &RequestQueue<E>, totals: &Totals) -> Result
             return broken(what, found);
         }
     }
-    let listed: u32 = queue.dispatch_lists.iter().map(elevator::structures::List::len).sum();
+    let listed: u32 = queue.dispatch_lists.iter().map(hoistway_elevator::structures::List::len).sum();
     if listed != queue.dispatch_total {
         return broken("the dispatch lists hold the chosen requests", listed);
     }

@@ -1,7 +1,7 @@
 //! The counters of iostat: sums per direction, and the time with any request in flight. As in
 //! iostat, a request is in flight here from its allocation to its completion.
 
-use block::{Nanos, Operation};
+use hoistway_block::{Nanos, Operation};
 
 /// The sums of one direction.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
@@ -65,7 +65,7 @@ impl Counters {
     /// The 17 numbers of `/proc/diskstats`, times in milliseconds. The duration of flushes is not
     /// measured: 0.
     pub fn diskstats(&self) -> [u64; 17] {
-        let milliseconds = |time_ns: u64| time_ns / block::time::MILLISECOND;
+        let milliseconds = |time_ns: u64| time_ns / hoistway_block::time::MILLISECOND;
         let of = |sums: &DirectionCounters| [sums.ios, sums.merges, sums.sectors, milliseconds(sums.ticks_ns)];
         let [read, write, discard] = [0, 1, 2].map(|at: usize| of(&self.directions[at]));
         let busy = [u64::from(self.in_flight()), milliseconds(self.io_ticks_ns), milliseconds(self.weighted_ns)];

@@ -2,8 +2,8 @@
 
 use crate::slot::Marks;
 use crate::{Drains, RequestQueue, TraceKind};
-use block::{HardwareQueue, Nanos, RequestId};
-use elevator::{Dispatch, Elevator, Place, Reason};
+use hoistway_block::{HardwareQueue, Nanos, RequestId};
+use hoistway_elevator::{Dispatch, Elevator, Place, Reason};
 
 /// The result of a dispatch for one hardware queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -137,7 +137,7 @@ impl<E: Elevator> RequestQueue<E> {
                 if let Some(count) = self.reasons.get_mut(usize::from(reason.0)) {
                     *count += 1;
                 }
-                self.trace(TraceKind::Held, RequestId::from_raw(block::NIL), Some(reason), now);
+                self.trace(TraceKind::Held, RequestId::from_raw(hoistway_block::NIL), Some(reason), now);
                 Choice::Nothing(Next::Hold { until, reason })
             }
             Dispatch::Throttled => Choice::Nothing(Next::Throttled),

@@ -5,9 +5,9 @@
 //! request is never on that list while it can be merged, and the key, the request's end, is in the
 //! table of requests. So the hash takes only two to four bytes per request.
 
-use block::{RequestId, Sector};
-use elevator::Requests;
-use elevator::structures::{Array, Links, NoMemory, Stack};
+use hoistway_block::{RequestId, Sector};
+use hoistway_elevator::Requests;
+use hoistway_elevator::structures::{Array, Links, NoMemory, Stack};
 
 /// Chained hash of slots. The number of buckets is a power of two: 64 for up to 128 slots, and at
 /// least one for every two slots beyond.
@@ -70,8 +70,8 @@ impl EndHash {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Extent, Operation};
-    use elevator::Attributes;
+    use hoistway_block::{Extent, Operation};
+    use hoistway_elevator::Attributes;
 
     #[test]
     fn the_request_added_last_is_found_and_removal_uncovers_the_older() {

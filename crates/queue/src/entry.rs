@@ -7,8 +7,8 @@ use crate::flush::Steps;
 use crate::merge::is_open_kind;
 use crate::slot::{Marks, Slot};
 use crate::{Full, Plug, RequestQueue, Submitted, TraceKind};
-use block::{Flags, Nanos, Operation, RequestId, Sector};
-use elevator::{Admission, Bio, Elevator, GroupState, Place, Position, Wake};
+use hoistway_block::{Flags, Nanos, Operation, RequestId, Sector};
+use hoistway_elevator::{Admission, Bio, Elevator, GroupState, Place, Position, Wake};
 
 impl<E: Elevator> RequestQueue<E> {
     /// Submits a bio. `cookie` comes back in [`crate::Done`] when it has ended.
@@ -79,7 +79,7 @@ impl<E: Elevator> RequestQueue<E> {
             Arrival::Recorded(self.bios.take(bio, cookie, now).ok_or(Full)?)
         };
         self.bios.count_submitted();
-        self.trace_bio(TraceKind::Queued, bio, RequestId::from_raw(block::NIL), now);
+        self.trace_bio(TraceKind::Queued, bio, RequestId::from_raw(hoistway_block::NIL), now);
         if let Arrival::Recorded(index) = arrival
             && self.is_held_at_once(index, now)
         {
@@ -142,7 +142,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.limiters_wait(index, now);
         if self.tracing {
             let bio = self.bios.at(index).bio;
-            self.trace_bio(TraceKind::Slept, &bio, RequestId::from_raw(block::NIL), now);
+            self.trace_bio(TraceKind::Slept, &bio, RequestId::from_raw(hoistway_block::NIL), now);
         }
         self.groups.add_request(self.bios.at(index).bio.group);
         self.bios.append(&mut self.waiting[usize::from(limited)], index);

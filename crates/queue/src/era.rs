@@ -6,9 +6,9 @@
 //! kernels before blk-mq had one hardware queue, and their eras are meant for one. Source:
 //! docs/specifications/classic-elevators.md, sections 1.5 to 1.11.
 
-use block::Nanos;
-use block::time::MILLISECOND;
-use elevator::{Configuration, Depth};
+use hoistway_block::Nanos;
+use hoistway_block::time::MILLISECOND;
+use hoistway_elevator::{Configuration, Depth};
 
 /// The differences between the block layers in which the policies ran.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

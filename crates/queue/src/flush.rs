@@ -8,9 +8,9 @@
 use crate::era::Flushes;
 use crate::slot::Marks;
 use crate::{Done, RequestQueue, TraceKind};
-use block::{Flags, Nanos, Operation, RequestId, Status};
-use elevator::structures::{Links, List};
-use elevator::{Attributes, Bio, Elevator, Place, Position, Requests};
+use hoistway_block::{Flags, Nanos, Operation, RequestId, Status};
+use hoistway_elevator::structures::{Links, List};
+use hoistway_elevator::{Attributes, Bio, Elevator, Place, Position, Requests};
 
 /// The steps of a bio in the flush machine, one bit each.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
@@ -127,14 +127,14 @@ impl<E: Elevator> RequestQueue<E> {
         if self.era.flushes == Flushes::Barriers {
             self.insert_barrier(id, steps, now);
         } else if !steps.before() && !steps.after() {
-            self.insert(id, Position::Sorted(elevator::Hint::None), now);
+            self.insert(id, Position::Sorted(hoistway_elevator::Hint::None), now);
         } else if steps.before() {
             self.slots.at_mut(id.slot()).stage = Stage::Before(steps);
             self.wait_for_flush(id, now);
         } else {
             self.slots.at_mut(id.slot()).stage = Stage::Data(steps);
             self.flush.data_running += 1;
-            self.insert(id, Position::Sorted(elevator::Hint::None), now);
+            self.insert(id, Position::Sorted(hoistway_elevator::Hint::None), now);
         }
     }
 
@@ -164,7 +164,7 @@ impl<E: Elevator> RequestQueue<E> {
         if self.flush.pending.is_empty() || self.flush.command.is_some() || data_blocks {
             return;
         }
-        let mut attributes = Attributes::new(Operation::Flush, block::Extent::new(0, 0));
+        let mut attributes = Attributes::new(Operation::Flush, hoistway_block::Extent::new(0, 0));
         attributes.flags = Flags::SYNC;
         // The table of requests has one slot per hardware queue beyond the tags, for this command.
         let Some(id) = self.requests.allocate(attributes, now) else { return };

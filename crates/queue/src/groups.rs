@@ -3,8 +3,8 @@
 
 use crate::RequestQueue;
 use crate::held::Held;
-use block::{ContextId, GroupId, Nanos};
-use elevator::{Elevator, GroupSettings, GroupTree, IoLimits, Limiter};
+use hoistway_block::{ContextId, GroupId, Nanos};
+use hoistway_elevator::{Elevator, GroupSettings, GroupTree, IoLimits, Limiter};
 
 impl<E: Elevator> RequestQueue<E> {
     /// Adds a group. False if the id is taken or out of range, or its parent is not online.
@@ -39,7 +39,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Takes a group offline: its queued requests drain, its later bios are accounted to its
-    /// nearest online ancestor, and its id becomes [`elevator::GroupState::Absent`] when its last
+    /// nearest online ancestor, and its id becomes [`hoistway_elevator::GroupState::Absent`] when its last
     /// request is freed. False for the root, for parents, and for a group that is not online.
     pub fn remove_group(&mut self, group: GroupId, now: Nanos) -> bool {
         if !self.groups.set_offline(group) {

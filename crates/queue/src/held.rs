@@ -3,7 +3,7 @@
 //!
 //! Cost: a few words per group, touched only when a bio is held or released.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// The number of bios of one group that limiters hold, and since when it is above zero.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

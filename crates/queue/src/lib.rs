@@ -8,8 +8,8 @@
 //! ```
 //!
 //! ```
-//! use block::{Extent, HardwareQueue, Operation, Status};
-//! use elevator::Attributes;
+//! use hoistway_block::{Extent, HardwareQueue, Operation, Status};
+//! use hoistway_elevator::Attributes;
 //! use hoistway_queue::{Next, RequestQueue, Settings, Submitted};
 //!
 //! let mut queue = RequestQueue::build("mq-deadline", None, &Settings::default()).unwrap();
@@ -75,16 +75,16 @@ pub use trace::{Trace, TraceEvent, TraceItem, TraceKind, TraceMessage};
 
 use alloc::vec::Vec;
 use bios::{Bios, Chain, Members};
-use block::{GroupId, HardwareQueue, Nanos, RequestId, Sector, Status};
-use elevator::limiters::AnyLimiter;
-use elevator::structures::{Array, Links, List, NoMemory};
-use elevator::tunable::{SettingError, Tunable};
-use elevator::{
+use end_hash::EndHash;
+use flush::{FlushMachine, Stage};
+use hoistway_block::{GroupId, HardwareQueue, Nanos, RequestId, Sector, Status};
+use hoistway_elevator::limiters::AnyLimiter;
+use hoistway_elevator::structures::{Array, Links, List, NoMemory};
+use hoistway_elevator::tunable::{SettingError, Tunable};
+use hoistway_elevator::{
     Any, Bio, Configuration, Depth, Elevator, GroupTree, IoLimits, Limiter, Place, Position, Request, Requests, Wake,
     registry,
 };
-use end_hash::EndHash;
-use flush::{FlushMachine, Stage};
 use queue_plug::DevicePlug;
 use request_lists::RequestLists;
 use single_queue::DispatchOrder;
@@ -230,7 +230,7 @@ impl RequestQueue<Any> {
     /// Unknown name, a version before the policy's first, or out of memory.
     pub fn build(
         name: &str,
-        version: Option<elevator::Version>,
+        version: Option<hoistway_elevator::Version>,
         settings: &Settings,
     ) -> Result<Self, registry::BuildError> {
         let elevator = registry::build(name, version, &settings.configuration)?;
@@ -627,14 +627,14 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Call this at the time that [`RequestQueue::next_timer`] returned.
     pub fn timer(&mut self, now: Nanos) {
-        if self.elevator.next_timer().is_some_and(|at| block::time::is_due(now, at)) {
+        if self.elevator.next_timer().is_some_and(|at| hoistway_block::time::is_due(now, at)) {
             let wake = self.elevator.timer(&self.requests, now);
             self.note(wake);
         }
         if !self.limiters.is_empty() {
             self.run_limiters(now);
         }
-        if self.device_plug.until.is_some_and(|at| block::time::is_due(now, at)) {
+        if self.device_plug.until.is_some_and(|at| hoistway_block::time::is_due(now, at)) {
             self.unplug_device(now);
         }
         self.kick_flush(now);

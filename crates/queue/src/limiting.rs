@@ -8,11 +8,11 @@
 use crate::RequestQueue;
 use crate::bios::Arrival;
 use crate::entry::Entered;
-use block::{GroupId, Nanos, RequestId, Status};
-use elevator::limiters::{self, AnyLimiter, LIMITERS, LimiterError};
-use elevator::structures::Array;
-use elevator::tunable::{SettingError, Tunable};
-use elevator::{
+use hoistway_block::{GroupId, Nanos, RequestId, Status};
+use hoistway_elevator::limiters::{self, AnyLimiter, LIMITERS, LimiterError};
+use hoistway_elevator::structures::Array;
+use hoistway_elevator::tunable::{SettingError, Tunable};
+use hoistway_elevator::{
     BioId, Depth, Elevator, GroupState, IoLimits, Limiter, LimiterConfiguration, RequestEnd, Verdict, Wake,
 };
 
@@ -49,8 +49,8 @@ impl<E: Elevator> RequestQueue<E> {
     /// Adds a limiter at its fixed position in the order. It sees the bios submitted from now on.
     ///
     /// ```
-    /// use block::{Extent, GroupId, Operation};
-    /// use elevator::{Attributes, Configuration, GroupSettings, IoLimits, Rates};
+    /// use hoistway_block::{Extent, GroupId, Operation};
+    /// use hoistway_elevator::{Attributes, Configuration, GroupSettings, IoLimits, Rates};
     /// use hoistway_queue::{RequestQueue, Settings, Submitted};
     ///
     /// let configuration = Configuration { groups: 2, ..Configuration::default() };
@@ -258,8 +258,8 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// The bio as the limiters know it, with the group of its submission.
-    fn limited_bio(&self, index: u32) -> elevator::Bio {
-        elevator::Bio { group: self.limited_bios.at(index).group, ..self.bios.at(index).bio }
+    fn limited_bio(&self, index: u32) -> hoistway_elevator::Bio {
+        hoistway_elevator::Bio { group: self.limited_bios.at(index).group, ..self.bios.at(index).bio }
     }
 
     /// A limiter sees the bio from here on: it keeps a reference to its group until it completes.
@@ -414,7 +414,7 @@ impl<E: Elevator> RequestQueue<E> {
     #[cold]
     pub(crate) fn run_limiters(&mut self, now: Nanos) {
         for limiter in &mut self.limiters {
-            if limiter.next_timer().is_some_and(|at| block::time::is_due(now, at)) {
+            if limiter.next_timer().is_some_and(|at| hoistway_block::time::is_due(now, at)) {
                 limiter.timer(now);
             }
         }

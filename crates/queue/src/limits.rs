@@ -1,6 +1,6 @@
 //! The limits of a request and the capabilities of the device.
 
-use block::{Operation, Sector};
+use hoistway_block::{Operation, Sector};
 
 /// Limits of the device and its driver. All sizes in sectors of 512 bytes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

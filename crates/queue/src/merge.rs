@@ -10,8 +10,8 @@ use crate::limits::Merging;
 use crate::plug::Plug;
 use crate::slot::Marks;
 use crate::{RequestQueue, TraceKind};
-use block::{Nanos, Operation, RequestId, Sector};
-use elevator::{Attributes, Bio, Elevator, Hint, Merge, MergeSearch, Place, Side};
+use hoistway_block::{Nanos, Operation, RequestId, Sector};
+use hoistway_elevator::{Attributes, Bio, Elevator, Hint, Merge, MergeSearch, Place, Side};
 
 impl<E: Elevator> RequestQueue<E> {
     /// Merges a bio into a request if possible; otherwise returns where the policy wants the bio's

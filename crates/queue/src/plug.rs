@@ -1,7 +1,7 @@
 //! A submitter's plug: requests that wait for more merge candidates before they enter the policy
 //! together.
 
-use block::RequestId;
+use hoistway_block::RequestId;
 
 /// Largest number of requests in a plug (32 since Linux 5.16).
 pub const CAPACITY: usize = 32;

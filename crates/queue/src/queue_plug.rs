@@ -7,8 +7,8 @@
 
 use crate::era::QueuePlug;
 use crate::{RequestQueue, TraceKind};
-use block::{Flags, Nanos, RequestId};
-use elevator::{Bio, Elevator, Wake};
+use hoistway_block::{Flags, Nanos, RequestId};
+use hoistway_elevator::{Bio, Elevator, Wake};
 
 /// The plug of a queue.
 #[derive(Copy, Clone, Debug, Default)]
@@ -37,7 +37,7 @@ impl<E: Elevator> RequestQueue<E> {
     fn pull_plug(&mut self, now: Nanos) {
         self.device_plug = DevicePlug::default();
         self.update_gate();
-        self.trace(TraceKind::Unplugged, RequestId::from_raw(block::NIL), None, now);
+        self.trace(TraceKind::Unplugged, RequestId::from_raw(hoistway_block::NIL), None, now);
         self.note(Wake::All);
     }
 
@@ -51,7 +51,7 @@ impl<E: Elevator> RequestQueue<E> {
         let until = match self.era.queue_plug {
             QueuePlug::UntilAsked => None,
             QueuePlug::Threshold { delay_ns, .. } if self.is_plug_useful => {
-                let ticks_ns = block::time::round_up_to_tick(delay_ns, self.tick_ns);
+                let ticks_ns = hoistway_block::time::round_up_to_tick(delay_ns, self.tick_ns);
                 Some(now.saturating_add(ticks_ns))
             }
             _ => return,
@@ -59,7 +59,7 @@ impl<E: Elevator> RequestQueue<E> {
         if is_empty {
             self.device_plug = DevicePlug { is_in: true, until };
             self.update_gate();
-            self.trace(TraceKind::Plugged, RequestId::from_raw(block::NIL), None, now);
+            self.trace(TraceKind::Plugged, RequestId::from_raw(hoistway_block::NIL), None, now);
         }
     }
 

@@ -10,10 +10,10 @@ use crate::RequestQueue;
 use crate::entry::Entered;
 use crate::era::{Allocation, Kinds};
 use crate::tags::Tags;
-use block::time::{MILLISECOND, is_due};
-use block::{ContextId, Direction, Nanos};
-use elevator::structures::{Array, NoMemory};
-use elevator::{Admission, Bio, Elevator, Violation};
+use hoistway_block::time::{MILLISECOND, is_due};
+use hoistway_block::{ContextId, Direction, Nanos};
+use hoistway_elevator::structures::{Array, NoMemory};
+use hoistway_elevator::{Admission, Bio, Elevator, Violation};
 
 /// Requests that a batcher may take while its kind is full (Linux `BLK_BATCH_REQ`).
 const BATCH_REQUESTS: u32 = 32;

@@ -9,8 +9,8 @@
 use crate::era::Drains;
 use crate::flush::{Stage, Steps};
 use crate::{Next, RequestQueue, TraceKind};
-use block::{HardwareQueue, Nanos, Operation, RequestId, Sector};
-use elevator::{Elevator, Hint, MergeSearch, Place, Position, Wake};
+use hoistway_block::{HardwareQueue, Nanos, Operation, RequestId, Sector};
+use hoistway_elevator::{Elevator, Hint, MergeSearch, Place, Position, Wake};
 
 /// The state of the dispatch list beside the list itself.
 #[derive(Copy, Clone, Debug, Default)]

@@ -2,9 +2,9 @@
 
 use crate::slot::Marks;
 use crate::{RequestQueue, TraceKind};
-use block::{GroupId, Nanos, RequestId};
-use elevator::structures::List;
-use elevator::{Elevator, GroupState, Hint, Place, Position, Violation, Wake};
+use hoistway_block::{GroupId, Nanos, RequestId};
+use hoistway_elevator::structures::List;
+use hoistway_elevator::{Elevator, GroupState, Hint, Place, Position, Violation, Wake};
 
 /// How requests in the old policy are handled.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -222,7 +222,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     fn trace_switch(&mut self, now: Nanos) {
-        self.trace(TraceKind::Switched, RequestId::from_raw(block::NIL), None, now);
+        self.trace(TraceKind::Switched, RequestId::from_raw(hoistway_block::NIL), None, now);
     }
 
     /// Checks every invariant of the queue and its policy. Walks all state: for tests, storms and

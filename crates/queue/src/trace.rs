@@ -2,9 +2,9 @@
 //! storm.
 
 use alloc::collections::VecDeque;
-use block::{Nanos, Operation, RequestId, Status};
 use core::fmt;
-use elevator::{Attributes, Bio, Elevator, Limiter, Message, Reason};
+use hoistway_block::{Nanos, Operation, RequestId, Status};
+use hoistway_elevator::{Attributes, Bio, Elevator, Limiter, Message, Reason};
 
 use crate::RequestQueue;
 
@@ -89,7 +89,7 @@ pub struct TraceEvent {
     pub at_ns: Nanos,
     /// The kind.
     pub kind: TraceKind,
-    /// The request; [`block::NIL`] if there is none.
+    /// The request; [`hoistway_block::NIL`] if there is none.
     pub id: RequestId,
     /// Its attributes at that time.
     pub attributes: Attributes,
@@ -254,7 +254,13 @@ impl<E: Elevator> RequestQueue<E> {
 
     // Always inlined: the call would cost several times as much as the check whether tracing is on.
     #[inline(always)]
-    pub(crate) fn trace(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
+    pub(crate) fn trace(
+        &mut self,
+        kind: TraceKind,
+        id: RequestId,
+        reason: Option<hoistway_elevator::Reason>,
+        now: Nanos,
+    ) {
         if self.tracing {
             self.trace_request(kind, id, reason, now);
         }
@@ -262,8 +268,8 @@ impl<E: Elevator> RequestQueue<E> {
 
     #[cold]
     #[inline(never)]
-    fn trace_request(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
-        let nothing = Attributes::new(Operation::Flush, block::Extent::default());
+    fn trace_request(&mut self, kind: TraceKind, id: RequestId, reason: Option<hoistway_elevator::Reason>, now: Nanos) {
+        let nothing = Attributes::new(Operation::Flush, hoistway_block::Extent::default());
         let attributes = if self.requests.is_live(id) { *self.requests.attributes(id) } else { nothing };
         self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason, status: Status::Ok });
     }

@@ -15,8 +15,8 @@ use crate::era::{Allocation, Flushes};
 use crate::flush::Stage;
 use crate::slot::Marks;
 use crate::{RequestQueue, TraceKind};
-use block::{Nanos, RequestId, Status};
-use elevator::{Elevator, Limiter, Place, RequestEnd, Wake};
+use hoistway_block::{Nanos, RequestId, Status};
+use hoistway_elevator::{Elevator, Limiter, Place, RequestEnd, Wake};
 
 impl<E: Elevator> RequestQueue<E> {
     /// Takes back every bio for whose cookie `of` is true and that the device has not been given.
@@ -26,8 +26,8 @@ impl<E: Elevator> RequestQueue<E> {
     /// in a submitter's [`crate::Plug`] are taken back as well; the plug forgets them when it is flushed.
     ///
     /// ```
-    /// use block::{Extent, HardwareQueue, Operation};
-    /// use elevator::Attributes;
+    /// use hoistway_block::{Extent, HardwareQueue, Operation};
+    /// use hoistway_elevator::Attributes;
     /// use hoistway_queue::{Next, RequestQueue, Settings};
     ///
     /// let mut queue = RequestQueue::build("bfq", None, &Settings::default()).unwrap();
@@ -66,7 +66,7 @@ impl<E: Elevator> RequestQueue<E> {
                 && of(self.bios.at(index).cookie)
             {
                 if let Some(limiter) = self.limiters.get_mut(stage) {
-                    limiter.withdrawn(elevator::BioId(index), now);
+                    limiter.withdrawn(hoistway_elevator::BioId(index), now);
                 }
                 self.no_longer_held(index, stage, now);
                 self.forget_bio(index, now, ended);

@@ -1,8 +1,8 @@
 //! Tests of the eras of the request queue. Source: docs/specifications/classic-elevators.md,
 //! sections 1.7 to 1.11.
 
-use block::{ContextId, Direction, Extent, Flags, HardwareQueue, Operation, Status};
-use elevator::{Attributes, Bio};
+use hoistway_block::{ContextId, Direction, Extent, Flags, HardwareQueue, Operation, Status};
+use hoistway_elevator::{Attributes, Bio};
 use hoistway_queue::{Allocation, Era, Flushes, Kinds, Next, Plug, RequestQueue, Settings, Submitted};
 
 const QUEUE: HardwareQueue = HardwareQueue(0);
@@ -35,7 +35,7 @@ struct Host {
     queue: RequestQueue,
     now: u64,
     cookies: u64,
-    in_device: Vec<block::RequestId>,
+    in_device: Vec<hoistway_block::RequestId>,
     ended: Vec<u64>,
 }
 
@@ -430,7 +430,7 @@ fn commands(host: &mut Host) -> String {
 #[test]
 fn s1_9_what_blk_mq_chose_without_a_tag_cannot_be_overtaken_any_more() {
     for (era, expected) in [(Era::BLK_MQ, "R90000 R91000 R300rt"), (Era::ENGINE, "R90000 R300rt R91000")] {
-        let mut testbed = testbed::Testbed::with("mq-deadline@6.1", &settings(era, 1));
+        let mut testbed = hoistway_testbed::Testbed::with("mq-deadline@6.1", &settings(era, 1));
         testbed.when("R90000 d R91000 d R300rt rest");
         testbed.then(expected);
     }
@@ -504,7 +504,7 @@ fn s1_11_without_a_flush_concept_a_flush_is_done_at_once() {
 fn s1_10_a_special_of_2_6_goes_behind_the_drained_policy_and_before_what_comes_later() {
     for (era, expected) in [(Era::LINUX_3, "R1 P0 R5"), (Era::BLK_MQ, "P0 R1 R5"), (Era::LINUX_2_4, "R1 R5 P0")] {
         // A policy that sorts has no list for the command, so it is drained in 2.4 as well.
-        let mut testbed = testbed::Testbed::with("mq-deadline", &settings(era, 1));
+        let mut testbed = hoistway_testbed::Testbed::with("mq-deadline", &settings(era, 1));
         testbed.given(if era == Era::LINUX_2_4 { "R5 R1 P0" } else { "R1 P0 R5" });
         testbed.when("rest");
         testbed.then(expected);
@@ -518,7 +518,7 @@ fn random_calls_lose_nothing_in_any_era_under_any_policy() {
     let mixed = Era { plug_requests: 16, flushes: Flushes::Barriers, ..Era::BLK_MQ };
     let eras = [Era::LINUX_2_4, Era::LINUX_2_4_LOW_LATENCY, Era::LINUX_2_6, Era::LINUX_3, mixed];
     let run = |index: usize, era: Era| {
-        for (number, policy) in testbed::Testbed::policies().iter().enumerate() {
+        for (number, policy) in hoistway_testbed::Testbed::policies().iter().enumerate() {
             // In the last row the table is too small for both kinds, so that one kind can take all
             // requests and the other has to wait.
             for (device, requests, missing) in [(1, 8, 0), (8, 3, 0), (31, 128, 0), (4, 12, 14)] {
@@ -527,8 +527,8 @@ fn random_calls_lose_nothing_in_any_era_under_any_policy() {
                 settings.configuration.slots = era.slots(requests, 1).saturating_sub(missing).max(8);
                 settings.configuration.groups = 16;
                 let seed = (number * 100 + index * 10) as u64 + u64::from(requests);
-                let mut testbed = testbed::Testbed::with(policy, &settings);
-                testbed.drive(&testbed::Calls::random(seed, 750));
+                let mut testbed = hoistway_testbed::Testbed::with(policy, &settings);
+                testbed.drive(&hoistway_testbed::Calls::random(seed, 750));
             }
         }
     };

@@ -1,10 +1,10 @@
 //! The limiters' stage of the queue: which bios are held, how they go on after their release, and
 //! what may happen meanwhile. The limiter is throttle; its own arithmetic is tested in its module.
 
-use block::{Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
-use elevator::limiters::LimiterError;
-use elevator::tunable::SettingError;
-use elevator::{Attributes, Bio, Configuration, Depth, GroupSettings, GroupState, IoLimits, Rates, registry};
+use hoistway_block::{Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
+use hoistway_elevator::limiters::LimiterError;
+use hoistway_elevator::tunable::SettingError;
+use hoistway_elevator::{Attributes, Bio, Configuration, Depth, GroupSettings, GroupState, IoLimits, Rates, registry};
 use hoistway_queue::{Era, Handover, Limits, Next, Plug, RequestQueue, Settings, Submitted};
 
 const QUEUE: HardwareQueue = HardwareQueue(0);

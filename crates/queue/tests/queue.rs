@@ -1,8 +1,8 @@
 //! The request queue around noop, one claim per test. Source:
 //! docs/specifications/classic-elevators.md, section 1.
 
-use block::{ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, RequestId, Status};
-use elevator::{Attributes, Bio, Configuration, Depth, GroupSettings, GroupState};
+use hoistway_block::{ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, RequestId, Status};
+use hoistway_elevator::{Attributes, Bio, Configuration, Depth, GroupSettings, GroupState};
 use hoistway_queue::{Era, Full, Handover, Limits, Merging, Next, Plug, RequestQueue, Settings, Submitted};
 
 const QUEUE: HardwareQueue = HardwareQueue(0);
@@ -86,7 +86,7 @@ fn nothing_merges_across_operation_device_group_priority_or_marks() {
         Bio { operation: Operation::Write, ..read(108) },
         Bio { device: 1, ..read(108) },
         Bio { group: GroupId(1), ..read(108) },
-        Bio { priority: block::Priority::DEFAULT, ..read(108) },
+        Bio { priority: hoistway_block::Priority::DEFAULT, ..read(108) },
         Bio { flags: Flags::NOMERGE, ..read(108) },
         Bio { flags: Flags::WAITING, ..read(108) },
         Bio { operation: Operation::Write, flags: Flags::FUA, ..read(108) },
@@ -356,7 +356,7 @@ fn a_switch_loses_nothing_whichever_way_and_keeps_the_order_when_carried() {
             queue.submit(&read(at * 1000), at, 0).unwrap();
         }
         let started = start_all(&mut queue, 0);
-        let next = elevator::registry::build("noop", None, &settings.configuration).unwrap();
+        let next = hoistway_elevator::registry::build("noop", None, &settings.configuration).unwrap();
         queue.switch(next, handover, 1).unwrap();
         assert_eq!(queue.submit(&Bio { group: GroupId(3), ..read(99_000) }, 64, 2), Ok(Submitted::Waiting));
         queue.check().unwrap();
@@ -373,7 +373,7 @@ fn a_second_switch_is_refused_while_one_runs() {
     let mut queue = queue(&settings);
     queue.submit(&read(0), 0, 0).unwrap();
     start_all(&mut queue, 0);
-    let another = || elevator::registry::build("noop", None, &settings.configuration).unwrap();
+    let another = || hoistway_elevator::registry::build("noop", None, &settings.configuration).unwrap();
     queue.switch(another(), Handover::Drain, 1).unwrap();
     assert!(queue.switch(another(), Handover::Drain, 1).is_err());
 }
@@ -416,7 +416,7 @@ fn a_plug_and_a_flush_that_end_during_a_switch_break_no_rule() {
     let flush = start_all(&mut queue, 0);
     queue.submit_plugged(&read(1000), 2, &mut plug, 0).unwrap();
     queue.submit(&Bio { flags: Flags::PREFLUSH, ..write(5000) }, 3, 0).unwrap();
-    let next = elevator::registry::build("noop", None, &settings.configuration).unwrap();
+    let next = hoistway_elevator::registry::build("noop", None, &settings.configuration).unwrap();
     queue.switch(next, Handover::Carry, 1).unwrap();
     queue.unplug(&mut plug, 2);
     complete(&mut queue, flush[0].0, Status::Ok, 3);
@@ -433,7 +433,7 @@ fn a_flush_that_waits_through_a_switch_is_known_to_the_new_policy() {
     queue.submit(&bio(Operation::Flush, 0, 0), 1, 0).unwrap();
     let flush = start_all(&mut queue, 0);
     queue.submit(&Bio { group: GroupId(1), ..bio(Operation::Flush, 0, 0) }, 2, 0).unwrap();
-    let next = elevator::registry::build("wfq", None, &settings.configuration).unwrap();
+    let next = hoistway_elevator::registry::build("wfq", None, &settings.configuration).unwrap();
     queue.switch(next, Handover::Carry, 1).unwrap();
     complete(&mut queue, flush[0].0, Status::Ok, 2);
     // wfq counts tags by group: its own check fails if a tag is returned that was never taken.
@@ -446,11 +446,11 @@ fn a_request_merge_counts_as_a_merge_and_leaves_one_in_flight() {
     for (cookie, sector) in [(1, 100), (2, 116), (3, 108)] {
         queue.submit(&write(sector), cookie, 0).unwrap();
     }
-    let sums = *queue.counters().of(block::Operation::Write);
+    let sums = *queue.counters().of(hoistway_block::Operation::Write);
     // 108 merges into 100 at its end, then 100+16 and 116 become one.
     assert_eq!((sums.merges, sums.in_flight), (2, 1));
     let (_, commands) = run_dry(&mut queue);
-    let sums = *queue.counters().of(block::Operation::Write);
+    let sums = *queue.counters().of(hoistway_block::Operation::Write);
     assert_eq!((commands.len(), sums.ios, sums.sectors, sums.in_flight), (1, 1, 24, 0));
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use experiment::cell::Cell;
+use hoistway_experiment::cell::Cell;
 
 use crate::Results;
 use crate::quantity::{decimals, mib, percent, scheduler};

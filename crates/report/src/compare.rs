@@ -9,10 +9,10 @@
 
 use std::fmt::Write;
 
-use experiment::cell::Cell;
-use experiment::metric::Metric;
-use experiment::statistics::Difference;
-use experiment::{IoDirection, Percentile};
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::metric::Metric;
+use hoistway_experiment::statistics::Difference;
+use hoistway_experiment::{IoDirection, Percentile};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -257,7 +257,7 @@ pub fn table(changes: &[Change]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use experiment::statistics::Estimate;
+    use hoistway_experiment::statistics::Estimate;
 
     fn blank(metric: Metric) -> Change {
         Change::blank("drr cfq nr=1".into(), metric)

@@ -4,10 +4,10 @@
 
 use std::fmt::Write;
 
-use experiment::cell::Cell;
-use experiment::job_summary::summaries_of;
-use experiment::measurement::Tally;
-use experiment::{Histogram, IoDirection, Measurement};
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::job_summary::summaries_of;
+use hoistway_experiment::measurement::Tally;
+use hoistway_experiment::{Histogram, IoDirection, Measurement};
 
 use crate::Results;
 use crate::quantity;
@@ -120,7 +120,7 @@ fn rows_of_jobs(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentil
     }
 }
 
-fn tally_of(group: &experiment::measurement::GroupMeasurement, direction: IoDirection) -> &Tally {
+fn tally_of(group: &hoistway_experiment::measurement::GroupMeasurement, direction: IoDirection) -> &Tally {
     match direction {
         IoDirection::Read => &group.read,
         IoDirection::Write => &group.write,

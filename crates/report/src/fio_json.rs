@@ -6,7 +6,7 @@
 //! ignored. Of several documents (`--status-interval`) the last complete one counts. A job with an
 //! error makes the whole output fail. Source: docs/specifications/harness.md, section 7.2.
 
-use experiment::{Diagnostic, Histogram};
+use hoistway_experiment::{Diagnostic, Histogram};
 use serde_json::Value;
 
 /// One entry of `jobs`.

@@ -4,7 +4,7 @@
 //! For old results only: of latencies it contains only the completion percentiles, in microseconds.
 //! Source: docs/specifications/harness.md, section 7.5; fields counted in the output of fio 3.33.
 
-use experiment::Diagnostic;
+use hoistway_experiment::Diagnostic;
 
 use crate::fio_json::{FioDirection, FioError, FioJob, FioLatency};
 

@@ -1,7 +1,7 @@
 //! Results of single jobs as rows, for the tables in the terminal, in Markdown and on the page.
 
-use experiment::cell::Cell;
-use experiment::job_summary::{JobDirection, JobSummary, summaries};
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::job_summary::{JobDirection, JobSummary, summaries};
 
 use crate::quantity::{decimals, mib, percentile_name, scheduler, time};
 

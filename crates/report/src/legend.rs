@@ -1,7 +1,7 @@
 //! Explanations of the symbols in the text table: one line for each symbol in use.
 
-use experiment::cell::Cell;
-use experiment::measurement::Flag;
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::measurement::Flag;
 
 use crate::quantity::percentile_name;
 

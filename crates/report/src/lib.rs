@@ -1,7 +1,7 @@
 //! Views of measurements: tables, CSV, Markdown, JSON, one HTML page.
 //!
-//! This crate runs and computes nothing: every figure comes from a [`Cell`](experiment::Cell) or a
-//! [`Measurement`](experiment::Measurement).
+//! This crate runs and computes nothing: every figure comes from a [`Cell`](hoistway_experiment::Cell) or a
+//! [`Measurement`](hoistway_experiment::Measurement).
 //!
 //! ```
 //! use hoistway_report::{fio_json, table};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use experiment::cell::Cell;
+use hoistway_experiment::cell::Cell;
 
 use crate::quantity::{decimals, half_width, isolation, mib, percent, percentile_of, scheduler, time};
 use crate::table::{JOB_ROWS, discarded, discards};

@@ -1,10 +1,10 @@
 //! Formatting of figures: three significant digits, followed by the unit.
 
-use experiment::cell::Cell;
-use experiment::job::Job;
-use experiment::job::{BlockSize, Mix, Pattern};
-use experiment::metric::Quantity;
-use experiment::statistics::Estimate;
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::job::Job;
+use hoistway_experiment::job::{BlockSize, Mix, Pattern};
+use hoistway_experiment::metric::Quantity;
+use hoistway_experiment::statistics::Estimate;
 
 /// A time in the largest unit that leaves a digit before the point: `85us`, `9.8ms`, `182ms`,
 /// `1.2s`.
@@ -50,7 +50,7 @@ pub fn percent(ratio: f64) -> String {
 
 /// The isolation of a cell, or of one of its groups; `-` if what they are entitled to is not known.
 pub fn isolation(cell: &Cell<'_>, group: Option<usize>) -> String {
-    let estimate = experiment::metric::Metric::Isolation.of(cell, group, None);
+    let estimate = hoistway_experiment::metric::Metric::Isolation.of(cell, group, None);
     estimate.map_or_else(|| "-".to_owned(), |isolation| percent(isolation.mean))
 }
 
@@ -133,8 +133,8 @@ pub fn job(job: &Job) -> String {
 }
 
 /// A replay in words: `trace web_0, as recorded`, `trace web_0 at 2.5 times its speed`.
-fn trace(replay: &experiment::job::Replay) -> String {
-    use experiment::job::Pace;
+fn trace(replay: &hoistway_experiment::job::Replay) -> String {
+    use hoistway_experiment::job::Pace;
     let pace = match (replay.pace, replay.speed_permille) {
         (Pace::AsRecorded, 1_000) => ", as recorded".to_owned(),
         (Pace::AsRecorded, permille) => format!(" at {} times its speed", f64::from(permille) / 1_000.0),

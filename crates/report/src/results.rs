@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use experiment::assertion::Verdict;
-use experiment::cell::{Cell, cells};
-use experiment::{Matrix, Measurement};
+use hoistway_experiment::assertion::Verdict;
+use hoistway_experiment::cell::{Cell, cells};
+use hoistway_experiment::{Matrix, Measurement};
 
 /// The results of one test.
 #[derive(Copy, Clone, Debug)]

@@ -3,13 +3,13 @@
 
 use std::fmt::Write;
 
-use experiment::Percentile;
-use experiment::assertion::Column;
-use experiment::cell::Cell;
-use experiment::job::Amount;
-use experiment::measurement::{Flag, GroupMeasurement};
-use experiment::metric::{Metric, Quantity};
-use experiment::statistics::{Estimate, truncated_mean};
+use hoistway_experiment::Percentile;
+use hoistway_experiment::assertion::Column;
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::job::Amount;
+use hoistway_experiment::measurement::{Flag, GroupMeasurement};
+use hoistway_experiment::metric::{Metric, Quantity};
+use hoistway_experiment::statistics::{Estimate, truncated_mean};
 
 use crate::quantity::{self, decimals, half_width, mib, percent, scheduler, span, time, tunables};
 use crate::{Results, jobs, legend, winners};

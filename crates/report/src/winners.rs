@@ -6,10 +6,10 @@
 //! judged by their weights. A single set has no interval of throughput or isolation, so it yields
 //! an order, and no winner, in these.
 
-use experiment::Percentile;
-use experiment::cell::Cell;
-use experiment::metric::Metric;
-use experiment::statistics::{Difference, Estimate};
+use hoistway_experiment::Percentile;
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::metric::Metric;
+use hoistway_experiment::statistics::{Difference, Estimate};
 
 use crate::quantity::{decimals, mib, percent, percentile_name, scheduler, time};
 

@@ -3,7 +3,7 @@
 mod example;
 
 use example::Example;
-use experiment::metric::Metric;
+use hoistway_experiment::metric::Metric;
 use hoistway_report::compare::{changes, table};
 
 /// Doubling a small share error is a small change, because the difference is in percentage points.

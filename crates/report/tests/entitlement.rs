@@ -4,14 +4,14 @@
 
 mod example;
 
-use block::random::Stream;
 use example::Example;
-use experiment::assertion::Assertion;
-use experiment::cell::{Cell, cells};
-use experiment::entitlement::of_groups;
-use experiment::job::Job;
-use experiment::measurement::{GroupMeasurement, SoloRates, Tally};
-use experiment::{Group, Limits, Measurement, SchedulerSpec, Weight};
+use hoistway_block::random::Stream;
+use hoistway_experiment::assertion::Assertion;
+use hoistway_experiment::cell::{Cell, cells};
+use hoistway_experiment::entitlement::of_groups;
+use hoistway_experiment::job::Job;
+use hoistway_experiment::measurement::{GroupMeasurement, SoloRates, Tally};
+use hoistway_experiment::{Group, Limits, Measurement, SchedulerSpec, Weight};
 use hoistway_report::table::{TextOptions, text};
 use hoistway_report::{Results, csv, json, markdown, page};
 

@@ -11,8 +11,8 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use linux::loop_device::{self, LoopDevice};
-use linux::process::Process;
+use hoistway_linux::loop_device::{self, LoopDevice};
+use hoistway_linux::process::Process;
 use serde::{Deserialize, Serialize};
 
 use crate::{RigError, note};
@@ -74,7 +74,8 @@ pub fn hold() -> Result<(), RigError> {
 }
 
 fn attach(facts: &Facts) -> Result<LoopDevice, RigError> {
-    let file = linux::fuse::open_file(io::stdin().as_fd()).map_err(RigError::system("the file system's file"))?;
+    let file =
+        hoistway_linux::fuse::open_file(io::stdin().as_fd()).map_err(RigError::system("the file system's file"))?;
     let device = LoopDevice::attach(file.as_fd(), facts.block_bytes, &facts.name)
         .map_err(RigError::system("a new loop device"))?;
     let queue = format!("/sys/block/loop{}/queue", device.number());

@@ -37,7 +37,7 @@
 //!   it could wait for itself;
 //! - the [`device_holder`] has the loop device open. The kernel detaches the file when the last descriptor closes.
 //!
-//! There is no mount point and no file on any disk ([`linux::fuse::Session::mount`]). The note in
+//! There is no mount point and no file on any disk ([`hoistway_linux::fuse::Session::mount`]). The note in
 //! `/run/hoistway-root` is only used by `device list`. Source:
 //! docs/specifications/harness.md, section 12.1.
 //!
@@ -64,7 +64,7 @@ pub use server::{Lifetime, Settings, serve};
 pub enum RigError {
     /// The model is not available.
     #[error(transparent)]
-    Model(#[from] device::ModelError),
+    Model(#[from] hoistway_device::ModelError),
     /// The size is not possible.
     #[error("{0}")]
     Size(String),

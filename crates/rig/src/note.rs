@@ -7,8 +7,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use linux::own_files;
-use linux::process::Process;
+use hoistway_linux::own_files;
+use hoistway_linux::process::Process;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +45,7 @@ pub struct Rig {
 impl Rig {
     /// The block device.
     pub fn node(&self) -> PathBuf {
-        linux::loop_device::node(self.number)
+        hoistway_linux::loop_device::node(self.number)
     }
 
     /// Whether its server or its holder is still alive.
@@ -56,13 +56,13 @@ impl Rig {
     /// Writes the note.
     pub(crate) fn write(&self) -> io::Result<()> {
         let directory = directory();
-        linux::run_directory::make(&directory)?;
+        hoistway_linux::run_directory::make(&directory)?;
         own_files::replace(&path(self.number), &serde_json::to_vec_pretty(self)?)
     }
 }
 
 fn directory() -> PathBuf {
-    linux::run_directory::path().join("devices")
+    hoistway_linux::run_directory::path().join("devices")
 }
 
 fn path(number: u32) -> PathBuf {
@@ -78,12 +78,12 @@ pub(crate) fn remove(number: u32) {
 /// All devices, by number. Devices that are no longer served are removed.
 pub fn list() -> Vec<Rig> {
     // By a note that another user may have written no process is ended and no device removed.
-    let paths = linux::run_directory::list("devices", "json").unwrap_or_default();
+    let paths = hoistway_linux::run_directory::list("devices", "json").unwrap_or_default();
     let mut rigs: Vec<Rig> = paths.iter().filter_map(|path| read(path)).collect();
     rigs.retain(|rig| {
         // A killed holder ends only when it has closed the device, which removal requires.
         let is_served = rig.server.is_running() || rig.holder.is_running();
-        if !is_served && (!rig.node().exists() || linux::loop_device::remove(rig.number)) {
+        if !is_served && (!rig.node().exists() || hoistway_linux::loop_device::remove(rig.number)) {
             remove(rig.number);
         }
         is_served

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use block::{Nanos, SECTOR_BYTES};
-use device::{Device, Model};
-use linux::fuse::{BUFFER_BYTES, MAX_TRANSFER_BYTES, Received, Session};
-use linux::process::Process;
-use linux::thread::monotonic_ns;
+use hoistway_block::{Nanos, SECTOR_BYTES};
+use hoistway_device::{Device, Model};
+use hoistway_linux::fuse::{BUFFER_BYTES, MAX_TRANSFER_BYTES, Received, Session};
+use hoistway_linux::process::Process;
+use hoistway_linux::thread::monotonic_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::RigError;
@@ -95,8 +95,8 @@ pub fn serve(
     }
     // Precise timers and real-time scheduling make the device's latencies more accurate;
     // it works without them.
-    let _ = linux::thread::precise_timers();
-    let _ = linux::thread::most_urgent();
+    let _ = hoistway_linux::thread::precise_timers();
+    let _ = hoistway_linux::thread::most_urgent();
     let session = Session::open(sectors * SECTOR_BYTES).map_err(RigError::system("/dev/fuse"))?;
     let mount = session.mount().map_err(RigError::system("mounting a FUSE file system"))?;
     let (socket, theirs) = UnixStream::pair().map_err(RigError::system("a socket"))?;
@@ -141,7 +141,7 @@ pub fn serve(
     ended
 }
 
-fn facts_of(name: &str, info: &device::DeviceInfo) -> Result<Facts, RigError> {
+fn facts_of(name: &str, info: &hoistway_device::DeviceInfo) -> Result<Facts, RigError> {
     Ok(Facts {
         name: format!("hoistway model:{name}"),
         block_bytes: info.logical_block_bytes,
@@ -338,7 +338,7 @@ impl Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(rig) = self.rig
-            && linux::loop_device::remove(rig.number)
+            && hoistway_linux::loop_device::remove(rig.number)
         {
             note::remove(rig.number);
         }

@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::io;
 
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation, SECTOR_BYTES, Status};
-use device::{AnyDevice, Command, Completion, Device, Submit};
-use linux::fuse::{Request, Session, Unique};
+use hoistway_block::{Extent, Flags, HardwareQueue, Nanos, Operation, SECTOR_BYTES, Status};
+use hoistway_device::{AnyDevice, Command, Completion, Device, Submit};
+use hoistway_linux::fuse::{Request, Session, Unique};
 
 use crate::lateness::Lateness;
 use crate::store::Store;
@@ -143,7 +143,7 @@ impl Service {
             let Some(job) = self.in_service[completion.tag as usize].take() else { continue };
             self.free_tags.push(completion.tag);
             self.answer(session, job, completion.status)?;
-            let answered_ns = linux::thread::monotonic_ns();
+            let answered_ns = hoistway_linux::thread::monotonic_ns();
             self.lateness.add(answered_ns.saturating_sub(completion.at_ns));
         }
         self.completions = completions;
@@ -157,7 +157,7 @@ impl Service {
         }
         match job.reply {
             Reply::Data { offset_bytes, length_bytes } => {
-                let mut pieces: [&[u8]; linux::fuse::MAX_PIECES] = [&[]; linux::fuse::MAX_PIECES];
+                let mut pieces: [&[u8]; hoistway_linux::fuse::MAX_PIECES] = [&[]; hoistway_linux::fuse::MAX_PIECES];
                 let mut count = 0;
                 for (to, piece) in pieces.iter_mut().zip(self.store.read(offset_bytes, length_bytes)) {
                     *to = piece;

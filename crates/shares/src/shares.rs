@@ -3,11 +3,11 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
-use elevator::group::{WEIGHT_MAX, WEIGHT_MIN};
-use elevator::structures::NoMemory;
-use elevator::{Attributes, Ceiling, Ceilings, Configuration, Depth, GroupSettings, GroupState, IoLimits};
-use queue::{Era, Merging, Next, RequestQueue, Settings};
+use hoistway_block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
+use hoistway_elevator::group::{WEIGHT_MAX, WEIGHT_MIN};
+use hoistway_elevator::structures::NoMemory;
+use hoistway_elevator::{Attributes, Ceiling, Ceilings, Configuration, Depth, GroupSettings, GroupState, IoLimits};
+use hoistway_queue::{Era, Merging, Next, RequestQueue, Settings};
 
 /// The scheduler that orders the items, and the limiter that holds them back.
 const ORDER: &str = "wfq";

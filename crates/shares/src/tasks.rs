@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use block::Nanos;
-use elevator::structures::NoMemory;
+use hoistway_block::Nanos;
+use hoistway_elevator::structures::NoMemory;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 

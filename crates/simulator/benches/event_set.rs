@@ -10,8 +10,8 @@ use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::time::Duration;
 
-use block::random::Stream;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use hoistway_block::random::Stream;
 use hoistway_simulator::{EventWheel, Payload};
 
 /// Events per iteration.

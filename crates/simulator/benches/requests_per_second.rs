@@ -12,12 +12,12 @@ mod experiments;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use device::{Device, MODELS, Model};
-use experiment::{Experiment, Host, LiveFigures, Progress};
 use experiments::{experiment, random_reads};
+use hoistway_device::{Device, MODELS, Model};
+use hoistway_experiment::{Experiment, Host, LiveFigures, Progress};
 use hoistway_simulator::{HostCosts, Simulator};
-use workload::Job;
-use workload::job::Mix;
+use hoistway_workload::Job;
+use hoistway_workload::job::Mix;
 
 /// Virtual time after which a run would end; none takes that long.
 const ENDLESS_NS: u64 = 24 * 3_600_000_000_000;

@@ -11,10 +11,10 @@
 
 use std::time::Instant;
 
-use experiment::{Experiment, Group, Host, LiveFigures, Machine, Progress, ShareUnit, Weight};
+use hoistway_experiment::{Experiment, Group, Host, LiveFigures, Machine, Progress, ShareUnit, Weight};
 use hoistway_simulator::{HostCosts, Simulator};
-use workload::job::{BlockSize, Mix, Pattern, PerDirection};
-use workload::{Engine, Job};
+use hoistway_workload::job::{BlockSize, Mix, Pattern, PerDirection};
+use hoistway_workload::{Engine, Job};
 
 /// Records the time at which a run begins, after its preparation.
 struct Begin(Instant);

@@ -19,10 +19,10 @@
 
 use std::sync::Mutex;
 
-use experiment::{Experiment, Group, Host, Machine, Measurement, ShareUnit, Unattended, Weight};
+use hoistway_experiment::{Experiment, Group, Host, Machine, Measurement, ShareUnit, Unattended, Weight};
 use hoistway_simulator::Simulator;
-use workload::job::{Amount, BlockSize, Mix, Pattern, PerDirection};
-use workload::{Engine, Job};
+use hoistway_workload::job::{Amount, BlockSize, Mix, Pattern, PerDirection};
+use hoistway_workload::{Engine, Job};
 
 const SECOND: u64 = 1_000_000_000;
 const SCHEDULERS: [&str; 18] = [

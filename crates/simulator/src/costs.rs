@@ -1,7 +1,7 @@
 //! The CPU time that the host's own work takes.
 
-use block::Nanos;
-use experiment::Machine;
+use hoistway_block::Nanos;
+use hoistway_experiment::Machine;
 
 /// Delays between a process and the device; all 0 for a host without costs.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

@@ -16,7 +16,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use block::{NIL, Nanos};
+use hoistway_block::{NIL, Nanos};
 
 /// Buckets of the wheel.
 const BUCKETS: usize = 65_536;
@@ -371,7 +371,7 @@ fn index_of(bucket: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
 
     #[test]
     fn a_payload_keeps_kind_and_index() {

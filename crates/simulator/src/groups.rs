@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use block::GroupId;
-use elevator::{GroupPriority, GroupSettings};
-use experiment::{Experiment, Group, Weight};
+use hoistway_block::GroupId;
+use hoistway_elevator::{GroupPriority, GroupSettings};
+use hoistway_experiment::{Experiment, Group, Weight};
 
 /// The groups, parents before their children.
 #[derive(Debug)]

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use block::{GroupId, Nanos, Operation};
-use device::{AnyDevice, Device, DeviceInfo, Model};
-use elevator::limiters::LIMITERS;
-use elevator::registry::OwnedVisitor;
-use elevator::{Actuators, Any, Configuration, Depth, Elevator, GroupSettings};
-use experiment::blkio::Statistics;
-use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
-use experiment::{
+use hoistway_block::{GroupId, Nanos, Operation};
+use hoistway_device::{AnyDevice, Device, DeviceInfo, Model};
+use hoistway_elevator::limiters::LIMITERS;
+use hoistway_elevator::registry::OwnedVisitor;
+use hoistway_elevator::{Actuators, Any, Configuration, Depth, Elevator, GroupSettings};
+use hoistway_experiment::blkio::Statistics;
+use hoistway_experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
+use hoistway_experiment::{
     Experiment, FileSystem, Host, IssuerPlace, KernelEra, LiveFigures, LiveGroup, Machine, Measurement, Progress,
     Recorder, Refusal, Reweigh, RunError, Schedule, TargetFacts, Window,
 };
-use queue::{Allocation, Era, Limits, Merging, RequestQueue, Settings};
-use workload::trace::Names;
-use workload::{Engine, Flows, Issuer};
+use hoistway_queue::{Allocation, Era, Limits, Merging, RequestQueue, Settings};
+use hoistway_workload::trace::Names;
+use hoistway_workload::{Engine, Flows, Issuer};
 
 use crate::costs::HostCosts;
 use crate::groups::GroupPlan;
@@ -214,7 +214,7 @@ fn settings(
     // Read-ahead, write-back and the journal submit bios besides those of the calls.
     let cached_bios = if issuers.iter().all(|place| place.job.direct) { 0 } else { CACHED_BIOS };
     let bios = u32::try_from((bios + cached_bios).clamp(256, 1 << 20)).unwrap_or(256);
-    let tick_ns = block::time::SECOND.checked_div(experiment.machine.hz).unwrap_or(0);
+    let tick_ns = hoistway_block::time::SECOND.checked_div(experiment.machine.hz).unwrap_or(0);
     let configuration = Configuration {
         slots: era.slots(requests * queues, info.hardware_queues),
         groups,
@@ -244,7 +244,7 @@ fn settings(
 
 /// Longest request in sectors: the machine's, but at most the device's.
 fn request_sectors(experiment: &Experiment, info: &DeviceInfo) -> u32 {
-    let machine_sectors = experiment.machine.max_request_kib_in_force() * 1_024 / block::SECTOR_BYTES;
+    let machine_sectors = experiment.machine.max_request_kib_in_force() * 1_024 / hoistway_block::SECTOR_BYTES;
     u32::try_from(machine_sectors).unwrap_or(u32::MAX).min(info.max_sectors)
 }
 
@@ -302,7 +302,7 @@ fn processes(
     info: &DeviceInfo,
     plan: &GroupPlan,
 ) -> Result<(Processes, Vec<String>), Refusal> {
-    let files = Files::lay_out(experiment, info.capacity_sectors * block::SECTOR_BYTES).map_err(|error| {
+    let files = Files::lay_out(experiment, info.capacity_sectors * hoistway_block::SECTOR_BYTES).map_err(|error| {
         Refusal::usage(error.message, "give the jobs a smaller size, or the model a larger capacity_sectors")
     })?;
     let mut processes = Vec::with_capacity(experiment.issuers().count());
@@ -369,7 +369,7 @@ fn drive(
         *throttled = groups.iter().map(|&group| limiting::Throttled::new(group, &run.queue, window_begin)).collect();
         let mut second_end = window_begin;
         while second_end < run_end && !run.processes.is_over() {
-            second_end = second_end.saturating_add(block::time::SECOND).min(run_end);
+            second_end = second_end.saturating_add(hoistway_block::time::SECOND).min(run_end);
             advance(run, names, second_end, (&mut reporter, sinks), progress)?;
             throttled.iter_mut().for_each(|group| group.see(&run.queue, second_end));
         }
@@ -523,7 +523,7 @@ pub(crate) fn measure(
     let target = TargetFacts {
         path: experiment.target.clone(),
         model: info.name.clone(),
-        size_bytes: info.capacity_sectors * block::SECTOR_BYTES,
+        size_bytes: info.capacity_sectors * hoistway_block::SECTOR_BYTES,
         rotational: info.rotational,
         hw_queues: u32::from(info.hardware_queues),
         queue_depth: info.depth * u32::from(info.hardware_queues),
@@ -552,7 +552,7 @@ fn blkio(elevator: &impl Elevator, names: &Names) -> BTreeMap<String, Statistics
     (0..).zip(names.groups()).filter_map(|(id, path)| Some((path.clone(), account(id)?))).collect()
 }
 
-fn device_counters(counted: &queue::Counters) -> DeviceCounters {
+fn device_counters(counted: &hoistway_queue::Counters) -> DeviceCounters {
     let [read, write, discard] = [Operation::Read, Operation::Write, Operation::Discard].map(|operation| {
         let counted = counted.of(operation);
         let (ios, merges, sectors, time_ns) = (counted.ios, counted.merges, counted.sectors, counted.ticks_ns);

@@ -15,9 +15,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::{ContextId, Flags, HardwareQueue, Operation, RequestId, Status};
-use elevator::{Bio, Elevator};
-use queue::{Done, Limits, Next, RequestQueue};
+use hoistway_block::{ContextId, Flags, HardwareQueue, Operation, RequestId, Status};
+use hoistway_elevator::{Bio, Elevator};
+use hoistway_queue::{Done, Limits, Next, RequestQueue};
 
 /// A description of the invariant that was violated.
 pub(crate) type Broken = String;
@@ -299,8 +299,8 @@ fn check_same_kind(request: &Bio, bio: &Bio) -> Result<(), Broken> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Extent, Nanos};
-    use queue::Settings;
+    use hoistway_block::{Extent, Nanos};
+    use hoistway_queue::Settings;
 
     fn write(flags: Flags) -> Bio {
         Bio { flags, ..Bio::new(Operation::Write, Extent::new(8, 8)) }

@@ -1,16 +1,16 @@
 //! The deterministic host: queue, elevator and device on a virtual clock.
 //!
 //! ```text
-//! workload::Issuer -> processes (os layers) -> queue::RequestQueue with a policy -> device::AnyDevice
+//! hoistway_workload::Issuer -> processes (os layers) -> hoistway_queue::RequestQueue with a policy -> hoistway_device::AnyDevice
 //!         ^                                                                                  |
-//!         +------ experiment::Recorder <--- events (time, then order of insertion) <---------+
+//!         +------ hoistway_experiment::Recorder <--- events (time, then order of insertion) <---------+
 //! ```
 //!
 //! ```
-//! use experiment::{Experiment, Group, Host, Machine, ShareUnit, Unattended, Weight};
+//! use hoistway_experiment::{Experiment, Group, Host, Machine, ShareUnit, Unattended, Weight};
 //! use hoistway_simulator::Simulator;
-//! use workload::job::Pattern;
-//! use workload::{Engine, Job};
+//! use hoistway_workload::job::Pattern;
+//! use hoistway_workload::{Engine, Job};
 //!
 //! let endless = Job { time_based: true, runtime_ns: Some(1 << 40), ..Job::default() };
 //! let pattern = Pattern::Random { run: 1, repeat_offset: false };
@@ -43,7 +43,7 @@
 //! One run is one thread, knows only its virtual clock (a wall clock serves progress reports
 //! alone), and replays bit for bit from its seed. The runs of a matrix can run in parallel.
 //!
-//! Above the queue is the machine that `experiment::Machine` describes: an operating system of the
+//! Above the queue is the machine that `hoistway_experiment::Machine` describes: an operating system of the
 //! eras 2.4, 2.6, 3 or mq with page cache, read-ahead, write-back, throttling, block maps, an
 //! ordered journal and the host's costs. Its decisions are in `os/`, their execution is in
 //! `processes/`.

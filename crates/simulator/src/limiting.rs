@@ -1,12 +1,12 @@
 //! The limiters of an experiment, and the groups' limits.
 
-use block::{GroupId, Nanos};
-use elevator::limiters::{AnyLimiter, LIMITERS, LimiterError};
-use elevator::tunable::SettingError;
-use elevator::{Elevator, Limiter};
-use experiment::diagnostic::nearest;
-use experiment::{Experiment, Limits, Refusal, SchedulerSpec, Setting};
-use queue::RequestQueue;
+use hoistway_block::{GroupId, Nanos};
+use hoistway_elevator::limiters::{AnyLimiter, LIMITERS, LimiterError};
+use hoistway_elevator::tunable::SettingError;
+use hoistway_elevator::{Elevator, Limiter};
+use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::{Experiment, Limits, Refusal, SchedulerSpec, Setting};
+use hoistway_queue::RequestQueue;
 
 /// Adds the limiters that an experiment names or needs and sets the groups' limits; `ids` are the
 /// ids of its groups.

@@ -8,11 +8,11 @@ mod on_processors;
 
 use std::collections::BTreeMap;
 
-use block::{HardwareQueue, Nanos, Operation, RequestId};
-use device::{AnyDevice, Command, Completion, Device, Submit};
-use elevator::Elevator;
-use experiment::measurement::ProcessorTime;
-use queue::{Counters, Next, RequestQueue};
+use hoistway_block::{HardwareQueue, Nanos, Operation, RequestId};
+use hoistway_device::{AnyDevice, Command, Completion, Device, Submit};
+use hoistway_elevator::Elevator;
+use hoistway_experiment::measurement::ProcessorTime;
+use hoistway_queue::{Counters, Next, RequestQueue};
 
 use crate::events::NEVER;
 use crate::processes::Processes;

@@ -1,12 +1,12 @@
 //! Converts a scheduler specification of the user to a policy with its tunables set, and back to
 //! the settings in force.
 
-use elevator::registry::{self, BuildError, Entry};
-use elevator::tunable::{OutOfRange, SettingError, Tunable};
-use elevator::{Any, Configuration, Elevator, Traits, Version};
-use experiment::diagnostic::nearest;
-use experiment::measurement::{SchedulerInForce, TunableInForce};
-use experiment::{Refusal, SchedulerSpec};
+use hoistway_elevator::registry::{self, BuildError, Entry};
+use hoistway_elevator::tunable::{OutOfRange, SettingError, Tunable};
+use hoistway_elevator::{Any, Configuration, Elevator, Traits, Version};
+use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::measurement::{SchedulerInForce, TunableInForce};
+use hoistway_experiment::{Refusal, SchedulerSpec};
 
 /// A scheduler whose name, version and tunables exist.
 #[derive(Debug)]

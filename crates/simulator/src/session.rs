@@ -10,13 +10,13 @@
 
 mod dispatches;
 
-use block::random::fnv1a64_continued;
-use block::{GroupId, Nanos, Operation};
-use device::{Activity, DeviceInfo};
-use elevator::tunable::{SettingError, Tunable};
-use elevator::{Any, Elevator, GroupSettings};
-use experiment::{Experiment, Histogram, Measurement, Refusal, RunError, Weight};
-use workload::{Issuer, Job};
+use hoistway_block::random::fnv1a64_continued;
+use hoistway_block::{GroupId, Nanos, Operation};
+use hoistway_device::{Activity, DeviceInfo};
+use hoistway_elevator::tunable::{SettingError, Tunable};
+use hoistway_elevator::{Any, Elevator, GroupSettings};
+use hoistway_experiment::{Experiment, Histogram, Measurement, Refusal, RunError, Weight};
+use hoistway_workload::{Issuer, Job};
 
 use crate::Simulator;
 use crate::host::{Prepared, check_violations, explained, measure, prepare};
@@ -267,7 +267,7 @@ impl Session {
     /// Sets a tunable of the policy, as text in its unit. Returns the value in force.
     ///
     /// # Errors
-    /// Those of [`queue::RequestQueue::set`].
+    /// Those of [`hoistway_queue::RequestQueue::set`].
     pub fn set_tunable(&mut self, name: &str, text: &str) -> Result<i64, SettingError> {
         self.prepared.run.queue.set(name, text)
     }
@@ -282,7 +282,8 @@ impl Session {
         let places = processes.threads_of(group).zip(threads);
         let issuer = |(index, (at, thread)): (usize, (usize, u32))| {
             let issuer = Issuer::new(&jobs[at], thread, processes.area_bytes_of(index), seed);
-            let refused = |error: workload::Unsuitable| Refusal::usage(error.to_string(), "choose a smaller block");
+            let refused =
+                |error: hoistway_workload::Unsuitable| Refusal::usage(error.to_string(), "choose a smaller block");
             Ok((issuer.map_err(refused)?, at))
         };
         places.map(issuer).collect()
@@ -298,7 +299,7 @@ impl Session {
 }
 
 /// The groups of an experiment, one of them with other jobs.
-fn with_jobs(experiment: &Experiment, group: usize, jobs: &[Job]) -> experiment::GroupList {
+fn with_jobs(experiment: &Experiment, group: usize, jobs: &[Job]) -> hoistway_experiment::GroupList {
     let mut groups: Vec<_> = experiment.groups.iter().cloned().collect();
     groups[group].jobs = jobs.to_vec();
     groups.into()
@@ -332,7 +333,7 @@ impl Session {
         let mut live = Vec::new();
         run.processes.recorder.live(&mut live);
         let in_device = self.record.in_device(&run.queue);
-        let group = |(index, live): (usize, &experiment::LiveGroup)| GroupFigures {
+        let group = |(index, live): (usize, &hoistway_experiment::LiveGroup)| GroupFigures {
             weight: match self.prepared.groups[index] {
                 GroupId::ROOT => self.experiment.groups[index].weight.get(),
                 id => run.queue.groups().settings(id).weight,

@@ -41,9 +41,9 @@ mod wfq;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use block::{ContextId, Direction, Extent, GroupId, Nanos, RequestId, Sector};
-use elevator::{Any, Attributes, Elevator, Passing, Version};
-use queue::{Next, RequestQueue, TraceEvent, TraceItem, TraceKind, TraceMessage};
+use hoistway_block::{ContextId, Direction, Extent, GroupId, Nanos, RequestId, Sector};
+use hoistway_elevator::{Any, Attributes, Elevator, Passing, Version};
+use hoistway_queue::{Next, RequestQueue, TraceEvent, TraceItem, TraceKind, TraceMessage};
 
 use crate::invariants::Broken;
 use aged::{Aged, Bounds};

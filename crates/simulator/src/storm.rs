@@ -18,11 +18,11 @@ mod withdrawing;
 use std::collections::VecDeque;
 use std::fmt;
 
-use block::random::Stream;
-use block::{ContextId, GroupId, HardwareQueue, Nanos};
-use device::{AnyDevice, Completion};
-use elevator::{Any, Bio, Configuration, Elevator};
-use queue::{Limits, Plug, RequestQueue};
+use hoistway_block::random::Stream;
+use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos};
+use hoistway_device::{AnyDevice, Completion};
+use hoistway_elevator::{Any, Bio, Configuration, Elevator};
+use hoistway_queue::{Limits, Plug, RequestQueue};
 
 use crate::invariants::{Broken, Ledger};
 use crate::starvation::Starvation;

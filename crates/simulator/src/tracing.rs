@@ -1,11 +1,11 @@
 //! Forwards the queue's trace to the run's tracer, in the form of the kernel's block layer, and
 //! records the first dispatches of the measured window.
 
-use block::{GroupId, Nanos};
-use elevator::Elevator;
-use experiment::{DispatchRecorder, Dispatches, Progress};
-use queue::{RequestQueue, TraceEvent, TraceItem, TraceKind, TraceMessage};
-use workload::trace::Names;
+use hoistway_block::{GroupId, Nanos};
+use hoistway_elevator::Elevator;
+use hoistway_experiment::{DispatchRecorder, Dispatches, Progress};
+use hoistway_queue::{RequestQueue, TraceEvent, TraceItem, TraceKind, TraceMessage};
+use hoistway_workload::trace::Names;
 
 /// The consumers of the queue's trace: the run's tracer and the recorder of dispatches.
 pub(crate) struct TraceSinks {
@@ -54,14 +54,20 @@ impl TraceSinks {
                 TraceItem::Event(event) => event,
                 TraceItem::Message(TraceMessage { limiter, message }) => {
                     if let Some(tracer) = &mut tracer {
-                        tracer.message(message.at_ns, &experiment::trace::line(names, limiter, &message));
+                        tracer.message(message.at_ns, &hoistway_experiment::trace::line(names, limiter, &message));
                     }
                     continue;
                 }
             };
             if let Some(tracer) = &mut tracer {
                 let when = (event.at_ns, event.attributes.hardware_queue.0);
-                experiment::trace::emit_event(*tracer, event.kind.letter(), when, &event.attributes, event.status);
+                hoistway_experiment::trace::emit_event(
+                    *tracer,
+                    event.kind.letter(),
+                    when,
+                    &event.attributes,
+                    event.status,
+                );
             }
             if let Some(recorder) = &mut self.recorder {
                 note(recorder, &event);

@@ -2,10 +2,10 @@
 
 mod experiments;
 
-use experiment::Measurement;
 use experiments::{KIB, MS, experiment, random_reads, run};
-use workload::Job;
-use workload::job::{Amount, BlockSize, Pattern, PerDirection};
+use hoistway_experiment::Measurement;
+use hoistway_workload::Job;
+use hoistway_workload::job::{Amount, BlockSize, Pattern, PerDirection};
 
 /// A sequential reader of blocks of 128 KiB, which starts anywhere on the disk of 250 GB.
 fn stream_from(gigabytes: u64) -> Job {

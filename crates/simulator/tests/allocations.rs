@@ -7,11 +7,11 @@ mod experiments;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use experiment::{Experiment, Host, Unattended};
 use experiments::{MS, buffered_stream, experiment, random_reads};
+use hoistway_experiment::{Experiment, Host, Unattended};
 use hoistway_simulator::{HostCosts, Simulator};
-use workload::Job;
-use workload::job::Mix;
+use hoistway_workload::Job;
+use hoistway_workload::job::Mix;
 
 struct Counting;
 
@@ -115,19 +115,20 @@ fn peak_bytes(question: &Experiment) -> usize {
 /// The part of the queue and its policy.
 fn queue_bytes(scheduler: &str, requests: u32) -> usize {
     let each = requests / 4;
-    let configuration = elevator::Configuration {
+    let configuration = hoistway_elevator::Configuration {
         slots: requests + 4,
         groups: 5,
         contexts: 5,
-        depth: elevator::Depth { requests, device: each },
+        depth: hoistway_elevator::Depth { requests, device: each },
         hardware_queues: 4,
         software_queues: 4,
-        ..elevator::Configuration::default()
+        ..hoistway_elevator::Configuration::default()
     };
-    let settings = queue::Settings { configuration, bios: requests + 64, ..queue::Settings::default() };
+    let settings =
+        hoistway_queue::Settings { configuration, bios: requests + 64, ..hoistway_queue::Settings::default() };
     let before = LIVE_BYTES.get();
-    let policy = elevator::registry::build(scheduler, None, &configuration).unwrap();
-    let queue = queue::RequestQueue::growing(policy, &settings, 0).unwrap();
+    let policy = hoistway_elevator::registry::build(scheduler, None, &configuration).unwrap();
+    let queue = hoistway_queue::RequestQueue::growing(policy, &settings, 0).unwrap();
     let bytes = LIVE_BYTES.get() - before;
     drop(queue);
     bytes

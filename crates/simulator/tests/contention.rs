@@ -3,12 +3,12 @@
 
 mod experiments;
 
-use elevator::registry::ENTRIES;
-use experiment::{Experiment, Host, Machine, Measurement, Unattended};
 use experiments::{MS, buffered_stream, experiment, random_reads, run};
+use hoistway_elevator::registry::ENTRIES;
+use hoistway_experiment::{Experiment, Host, Machine, Measurement, Unattended};
 use hoistway_simulator::Simulator;
-use workload::Job;
-use workload::job::Mix;
+use hoistway_workload::Job;
+use hoistway_workload::job::Mix;
 
 /// A process of `depth` for each of `processors`.
 fn question(target: &str, scheduler: &str, machine: &str, processors: u32, depth: u32) -> Experiment {
@@ -154,7 +154,7 @@ fn what_it_does_not_simulate_is_refused() {
 fn a_long_run_of_writes_and_several_bios_completes() {
     let job = Job {
         mix: Mix::Write,
-        block_sizes: workload::job::PerDirection::all(workload::job::BlockSize::Fixed(4 << 20)),
+        block_sizes: hoistway_workload::job::PerDirection::all(hoistway_workload::job::BlockSize::Fixed(4 << 20)),
         ..random_reads(4)
     };
     let mut question = experiment("ssd", "mq-deadline", vec![("a", 100, job)]);

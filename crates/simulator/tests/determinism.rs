@@ -17,12 +17,12 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use block::random::{Stream, fnv1a64};
-use experiment::Experiment;
 use experiments::{KIB, MS, buffered_stream, experiment, log_of, random_reads, run, run_with};
+use hoistway_block::random::{Stream, fnv1a64};
+use hoistway_experiment::Experiment;
 use hoistway_simulator::HostCosts;
-use workload::Job;
-use workload::job::{BlockSize, Direction, Mix, PerDirection};
+use hoistway_workload::Job;
+use hoistway_workload::job::{BlockSize, Direction, Mix, PerDirection};
 
 const SEEDS: usize = 100;
 
@@ -234,9 +234,10 @@ fn core_1_removing_a_process_leaves_the_offsets_of_the_other_alone() {
     other.seed = 2;
     let offsets = |question: &Experiment| {
         let issuer = question.issuers().find(|place| place.group == 0).unwrap();
-        let mut issuer = workload::Issuer::new(issuer.job, issuer.thread, 1 << 30, question.run_seed()).unwrap();
+        let mut issuer =
+            hoistway_workload::Issuer::new(issuer.job, issuer.thread, 1 << 30, question.run_seed()).unwrap();
         let mut next = || match issuer.next(0) {
-            workload::Next::Issue(io) => {
+            hoistway_workload::Next::Issue(io) => {
                 issuer.completed(io.token, true);
                 io.offset_bytes
             }

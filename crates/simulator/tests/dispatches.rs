@@ -3,10 +3,10 @@
 
 mod experiments;
 
-use experiment::{Experiment, Group, Host, LiveFigures, Measurement, Progress, Unattended, Weight};
 use experiments::{MS, experiment, random_reads};
+use hoistway_experiment::{Experiment, Group, Host, LiveFigures, Measurement, Progress, Unattended, Weight};
 use hoistway_simulator::Simulator;
-use workload::Job;
+use hoistway_workload::Job;
 
 /// Progress that asks for this many dispatches.
 struct Wanting(usize);
@@ -28,8 +28,8 @@ fn sequential_readers(scheduler: &str) -> Experiment {
     let reader = || Job {
         name: "reader".into(),
         direct: true,
-        block_sizes: workload::job::PerDirection::all(workload::job::BlockSize::Fixed(32 << 10)),
-        think: workload::job::Think { time_ns: MS, ..workload::job::Think::default() },
+        block_sizes: hoistway_workload::job::PerDirection::all(hoistway_workload::job::BlockSize::Fixed(32 << 10)),
+        think: hoistway_workload::job::Think { time_ns: MS, ..hoistway_workload::job::Think::default() },
         time_based: true,
         runtime_ns: Some(1 << 50),
         ..Job::default()

@@ -2,11 +2,11 @@
 
 mod experiments;
 
-use experiment::{Experiment, Host, RunError};
 use experiments::{MS, buffered_stream, experiment, log_of, random_reads, run, run_with};
+use hoistway_experiment::{Experiment, Host, RunError};
 use hoistway_simulator::{HostCosts, Simulator};
-use workload::Job;
-use workload::job::{Amount, Mix};
+use hoistway_workload::Job;
+use hoistway_workload::job::{Amount, Mix};
 
 fn refusal(experiment: &Experiment) -> String {
     Simulator::default().check(experiment).unwrap_err().to_string()
@@ -140,10 +140,10 @@ fn a_group_starts_and_stops_when_it_says() {
 #[test]
 fn errors_are_counted_and_flagged() {
     let mut job = random_reads(8);
-    *job.continue_on_error.of_mut(workload::job::Direction::Read) = true;
+    *job.continue_on_error.of_mut(hoistway_workload::job::Direction::Read) = true;
     let measurement = run(&experiment("ssd,error_ppm=10000", "mq-deadline", vec![("a", 100, job)]));
     assert!(measurement.groups[0].read.errors["EIO"] > 10);
-    assert!(measurement.flags.contains(&experiment::measurement::Flag::Errors));
+    assert!(measurement.flags.contains(&hoistway_experiment::measurement::Flag::Errors));
 }
 
 #[test]
@@ -182,16 +182,17 @@ fn too_small_an_area_is_refused() {
 #[test]
 fn a_run_in_which_nothing_takes_time_is_ended_with_a_reason() {
     let question = experiment("null,inline=1", "noop", vec![("a", 100, random_reads(1))]);
-    let error = Simulator::with_costs(HostCosts::NONE).run(&question, &mut experiment::Unattended).unwrap_err();
+    let error =
+        Simulator::with_costs(HostCosts::NONE).run(&question, &mut hoistway_experiment::Unattended).unwrap_err();
     assert!(matches!(&error, RunError::Failed { message, .. } if message.contains("time does not advance")), "{error}");
 }
 
 #[test]
 fn cancelling_ends_the_run_without_a_measurement() {
     struct AtOnce;
-    impl experiment::Progress for AtOnce {
+    impl hoistway_experiment::Progress for AtOnce {
         fn started(&mut self, _experiment: &Experiment) {}
-        fn advanced(&mut self, _figures: &experiment::LiveFigures<'_>) {}
+        fn advanced(&mut self, _figures: &hoistway_experiment::LiveFigures<'_>) {}
         fn cancelled(&self) -> bool {
             true
         }

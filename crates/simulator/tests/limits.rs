@@ -3,12 +3,12 @@
 
 mod experiments;
 
-use elevator::registry::ENTRIES;
-use experiment::group::LowLimits;
-use experiment::{Experiment, Limits, Measurement, SchedulerSpec};
 use experiments::{KIB, MS, experiment, log_of, random_reads, run};
-use workload::Job;
-use workload::job::{BlockSize, Pattern, PerDirection};
+use hoistway_elevator::registry::ENTRIES;
+use hoistway_experiment::group::LowLimits;
+use hoistway_experiment::{Experiment, Limits, Measurement, SchedulerSpec};
+use hoistway_workload::Job;
+use hoistway_workload::job::{BlockSize, Pattern, PerDirection};
 
 const MB: u64 = 1_000_000;
 
@@ -82,7 +82,7 @@ fn t44_limits_of_ios_and_of_groups_above_are_kept_as_well() {
         question("ssd", "none", &[(large_reads(16), Limits::NONE), (large_reads(32), Limits::NONE)], (1, 9));
     below.groups[0].path = "top/a".to_owned();
     below.groups[1].path = "top/b".to_owned();
-    let mut top = experiment::Group::new("top", experiment::Weight::DEFAULT, Vec::new());
+    let mut top = hoistway_experiment::Group::new("top", hoistway_experiment::Weight::DEFAULT, Vec::new());
     top.limits = at_most(40 * MB);
     below.groups.insert(0, top);
     let measured = run(&below);
@@ -289,7 +289,7 @@ fn only_siblings_pay_for_a_target() {
 
 #[test]
 fn limiters_that_do_not_exist_are_refused_with_the_nearest() {
-    use experiment::Host;
+    use hoistway_experiment::Host;
     let refused = |spec: &str| {
         let mut question = question("ssd", "noop", &[(large_reads(1), Limits::NONE)], (0, 1));
         question.limiters = vec![spec.parse().unwrap()];

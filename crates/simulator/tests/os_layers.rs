@@ -5,10 +5,10 @@
 
 mod experiments;
 
-use experiment::{Experiment, Machine, Measurement};
 use experiments::{KIB, MS, buffered_stream, experiment, random_reads, run};
-use workload::Job;
-use workload::job::{Amount, BlockSize, Mix, Pattern, PerDirection, Placement};
+use hoistway_experiment::{Experiment, Machine, Measurement};
+use hoistway_workload::Job;
+use hoistway_workload::job::{Amount, BlockSize, Mix, Pattern, PerDirection, Placement};
 
 fn on(target: &str, scheduler: &str, machine: &str, job: Job) -> Experiment {
     groups_on(target, scheduler, machine, vec![("a", 100, job)])
@@ -81,8 +81,9 @@ fn t49_adjacent_bios_of_a_page_become_one_request_in_a_plug() {
 #[test]
 fn t58_dd_of_today_reads_a_mebibyte_at_a_time_and_dd_of_2_6_windows() {
     let measurement = run(&on("ssd", "noop", "", stream(Mix::Read, 1_024 * KIB)));
-    let info_kib =
-        f64::from(device::Device::info(&device::Model::parse("ssd").unwrap().build(1, "d")).max_sectors) / 2.0;
+    let info_kib = f64::from(
+        hoistway_device::Device::info(&hoistway_device::Model::parse("ssd").unwrap().build(1, "d")).max_sectors,
+    ) / 2.0;
     assert!((kib_per_read(&measurement) / info_kib.min(1_024.0) - 1.0).abs() < 0.01, "{}", kib_per_read(&measurement));
     let measurement = run(&on("ssd", "noop", "era=2.6", stream(Mix::Read, 1_024 * KIB)));
     assert!((kib_per_read(&measurement) / 128.0 - 1.0).abs() < 0.05, "{}", kib_per_read(&measurement));
@@ -267,7 +268,7 @@ fn t54_bonnie_of_2_4_on_the_ide_disk_of_2003() {
 
 /// Clients of a file server on a device of 1 ms per command.
 fn clients(count: u32) -> Job {
-    let mut job = Job::of(workload::Program::parse("dbench").unwrap());
+    let mut job = Job::of(hoistway_workload::Program::parse("dbench").unwrap());
     (job.threads, job.time_based, job.runtime_ns) = (count, true, Some(1 << 50));
     job
 }
@@ -345,7 +346,7 @@ fn a_warm_cache_answers_without_the_device() {
 #[test]
 fn read_failures_reach_the_reader() {
     let mut job = stream(Mix::Read, 64 * KIB);
-    *job.continue_on_error.of_mut(workload::job::Direction::Read) = true;
+    *job.continue_on_error.of_mut(hoistway_workload::job::Direction::Read) = true;
     let measurement = run(&on("ssd-lsi,error_ppm=20000", "noop", "", job));
     assert!(measurement.groups[0].read.errors["EIO"] > 5, "{:?}", measurement.groups[0].read.errors);
 }
@@ -353,7 +354,7 @@ fn read_failures_reach_the_reader() {
 #[test]
 fn frames_that_come_too_late_are_counted() {
     let late = |target: &str| {
-        let job = Job::of(workload::Program::parse("video").unwrap());
+        let job = Job::of(hoistway_workload::Program::parse("video").unwrap());
         let mut question = on(target, "noop", "", Job { time_based: true, runtime_ns: Some(1 << 50), ..job });
         question.runtime_ns = 2_000 * MS;
         run(&question).groups[0].late

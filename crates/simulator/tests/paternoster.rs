@@ -4,12 +4,12 @@
 
 mod experiments;
 
-use experiment::attainable::{Attainable, Curve, Tenant};
-use experiment::{Experiment, Measurement};
 use experiments::{MS, buffered_stream, experiment, random_reads, run, run_with};
+use hoistway_experiment::attainable::{Attainable, Curve, Tenant};
+use hoistway_experiment::{Experiment, Measurement};
 use hoistway_simulator::HostCosts;
-use workload::Job;
-use workload::job::{Amount, Mix};
+use hoistway_workload::Job;
+use hoistway_workload::job::{Amount, Mix};
 
 /// Long enough for paternoster to find its floor on these devices by bisection and to move it by
 /// some steps; the example measures longer.

@@ -9,10 +9,10 @@
 
 mod experiments;
 
-use experiment::{Experiment, Measurement};
 use experiments::{KIB, MS, buffered_stream, experiment, random_reads, run};
-use workload::Job;
-use workload::job::{Amount, BlockSize, Mix, Pattern, PerDirection, Think};
+use hoistway_experiment::{Experiment, Measurement};
+use hoistway_workload::Job;
+use hoistway_workload::job::{Amount, BlockSize, Mix, Pattern, PerDirection, Think};
 
 fn question(model: &str, scheduler: &str, groups: Vec<(&str, u32, Job)>) -> Experiment {
     let mut question = experiment(model, scheduler, groups);

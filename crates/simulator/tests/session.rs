@@ -2,11 +2,11 @@
 
 mod experiments;
 
-use experiment::{Experiment, Host, Measurement, Reweigh, Unattended, Weight};
 use experiments::{KIB, MS, experiment, random_reads};
+use hoistway_experiment::{Experiment, Host, Measurement, Reweigh, Unattended, Weight};
 use hoistway_simulator::{Session, Simulator};
-use workload::Job;
-use workload::job::{BlockSize, Mix, PerDirection};
+use hoistway_workload::Job;
+use hoistway_workload::job::{BlockSize, Mix, PerDirection};
 
 fn whole(question: &Experiment) -> Measurement {
     Simulator::default().run(question, &mut Unattended).unwrap()
@@ -176,8 +176,8 @@ fn a_step_goes_to_the_next_dispatch() {
 
 #[test]
 fn a_scheduler_that_waits_says_for_what() {
-    let think = workload::job::Think { time_ns: 2 * MS, ..Default::default() };
-    let pattern = workload::job::Pattern::Sequential { skip_bytes: 0 };
+    let think = hoistway_workload::job::Think { time_ns: 2 * MS, ..Default::default() };
+    let pattern = hoistway_workload::job::Pattern::Sequential { skip_bytes: 0 };
     let reader = Job { think, pattern, ..random_reads(1) };
     let mut session = Session::start(&two("sata", "cfq@4.12", [reader.clone(), reader]), &[]).unwrap();
     let mut reasons = std::collections::BTreeSet::new();
@@ -194,7 +194,7 @@ fn what_a_session_cannot_do_is_refused() {
     let mut session = Session::start(&question, &[]).unwrap();
     assert!(session.set_load(1, &[random_reads(2)]).is_err(), "through the page cache");
     assert!(session.set_load(0, &[Job { threads: 2, ..random_reads(2) }]).is_err(), "more threads");
-    let tiny = Job { size: Some(workload::job::Amount::Bytes(1_000)), ..random_reads(1) };
+    let tiny = Job { size: Some(hoistway_workload::job::Amount::Bytes(1_000)), ..random_reads(1) };
     assert!(session.set_load(0, &[tiny]).is_err(), "an area smaller than a block");
     assert!(session.set_tunable("no_such", "1").is_err());
     question.limiters = vec!["throttle".parse().unwrap()];
@@ -203,7 +203,7 @@ fn what_a_session_cannot_do_is_refused() {
 
 #[test]
 fn the_parts_of_a_device_are_seen_at_work() {
-    use device::{Activity, DieActivity};
+    use hoistway_device::{Activity, DieActivity};
     // For each model: disks, or channels and dies; and whether each part was seen at work.
     let seen = |model: &str, job: fn(u32) -> Job| {
         let mut session = Session::start(&two(model, "none", [job(16), job(16)]), &[]).unwrap();

@@ -2,9 +2,9 @@
 
 mod experiments;
 
-use experiment::{GroupPriority, Measurement};
 use experiments::{MS, experiment, random_reads, run};
-use workload::Job;
+use hoistway_experiment::{GroupPriority, Measurement};
+use hoistway_workload::Job;
 
 /// Bytes of each group per unit of weight, relative to the mean of all groups.
 fn relative_shares(measurement: &Measurement) -> Vec<f64> {
@@ -50,7 +50,7 @@ fn noop_has_no_weights_and_reports_it() {
     let measurement = tenants("noop", &[100, 800]);
     let ratio = measurement.groups[1].bytes() as f64 / measurement.groups[0].bytes() as f64;
     assert!((ratio - 1.0).abs() < 0.02, "{ratio}");
-    assert!(measurement.flags.contains(&experiment::measurement::Flag::NoShares));
+    assert!(measurement.flags.contains(&hoistway_experiment::measurement::Flag::NoShares));
 }
 
 #[test]

@@ -14,11 +14,11 @@
 //! older write s + 1 batches. Every version is given one batch more, which the specification allows
 //! the 6.5 version: there a batch survives idle times and goes on when requests arrive.
 
-use block::random::Stream;
-use block::time::MILLISECOND;
-use block::{Class, Direction, Extent, HardwareQueue, Nanos, Operation, Priority, RequestId, Status};
-use elevator::{Bio, Configuration, Depth, Version};
-use queue::{Era, Merging, Next, RequestQueue, Settings};
+use hoistway_block::random::Stream;
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{Class, Direction, Extent, HardwareQueue, Nanos, Operation, Priority, RequestId, Status};
+use hoistway_elevator::{Bio, Configuration, Depth, Version};
+use hoistway_queue::{Era, Merging, Next, RequestQueue, Settings};
 
 const FIFO_BATCH: u64 = 4;
 const WRITES_STARVED: u64 = 2;
@@ -81,7 +81,7 @@ fn longest_waits(policy: &str, version: Option<Version>, seed: u64) -> [u64; 2] 
             // A submitter that waits for a tag has not reached the policy, so its request has no
             // due time yet.
             if queue.tags().in_use() < queue.tags().depth()
-                && let queue::Submitted::Queued(id) = queue.submit(&bio, 0, now).unwrap()
+                && let hoistway_queue::Submitted::Queued(id) = queue.submit(&bio, 0, now).unwrap()
             {
                 let due_ns = now + EXPIRE_MS[direction as usize] * MILLISECOND;
                 waiting.push(Waiting { id, direction, due_ns, overdue: None });
@@ -145,7 +145,7 @@ fn submit(queue: &mut RequestQueue, operation: Operation, class: Class, first_se
     let mut bio = Bio::new(operation, Extent::new(first_sector, 8));
     bio.priority = Priority::new(class, 4);
     match queue.submit(&bio, 0, now).unwrap() {
-        queue::Submitted::Queued(id) => id,
+        hoistway_queue::Submitted::Queued(id) => id,
         other => panic!("{other:?}"),
     }
 }
@@ -247,7 +247,7 @@ fn passed_over(policy: &str, tunables: &[(&str, u64)], expire_ms: u64, seed: u64
             let operation = [Operation::Read, Operation::Write][direction as usize];
             let bio = Bio::new(operation, Extent::new(random.below(1 << 20) * 16, 8));
             if queue.tags().in_use() < queue.tags().depth()
-                && let queue::Submitted::Queued(id) = queue.submit(&bio, 0, now).unwrap()
+                && let hoistway_queue::Submitted::Queued(id) = queue.submit(&bio, 0, now).unwrap()
             {
                 let due_ns = now + expire_ms * MILLISECOND;
                 waiting.push(Passed { id, direction, due_ns, later: 0, later_overdue: 0 });

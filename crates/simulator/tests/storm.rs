@@ -82,11 +82,12 @@ macro_rules! tests {
     };
 }
 
-elevator::for_each_policy!(tests);
+hoistway_elevator::for_each_policy!(tests);
 
 fn in_every_version(policy: &str) {
-    let entry = elevator::registry::ENTRIES.iter().find(|entry| entry.name == policy).expect("it is registered");
-    for elevator::Version(major, minor, patch) in entry.versions {
+    let entry =
+        hoistway_elevator::registry::ENTRIES.iter().find(|entry| entry.name == policy).expect("it is registered");
+    for hoistway_elevator::Version(major, minor, patch) in entry.versions {
         storms_in(&format!("{policy}@{major}.{minor}.{patch}"));
     }
 }
@@ -100,7 +101,7 @@ fn p1_to_p11_hold_for_tarasov_with_other_tunables() {
 }
 
 fn storms_below(limiter: &str) {
-    for entry in elevator::registry::ENTRIES {
+    for entry in hoistway_elevator::registry::ENTRIES {
         let pair = format!("{}+{limiter}", entry.name);
         // The limiter must have held many bios.
         storms_of(&pair, BIOS_OF_A_PAIR, REQUESTS_OF_A_PAIR, |total| {
@@ -137,7 +138,7 @@ fn every_policy_holds_below_wbt() {
 /// Each limiter needs its storms above.
 #[test]
 fn every_limiter_has_its_storms() {
-    let names: Vec<_> = elevator::limiters::LIMITERS.iter().map(|entry| entry.name).collect();
+    let names: Vec<_> = hoistway_elevator::limiters::LIMITERS.iter().map(|entry| entry.name).collect();
     assert_eq!(names, ["rate", "throttle", "io.cost", "io.latency", "wbt"]);
 }
 

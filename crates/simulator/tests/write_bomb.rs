@@ -5,10 +5,10 @@
 
 mod experiments;
 
-use experiment::Machine;
 use experiments::{KIB, MS, buffered_stream, experiment, random_reads, run};
-use workload::Job;
-use workload::job::{Amount, BlockSize, Mix, PerDirection, Think};
+use hoistway_experiment::Machine;
+use hoistway_workload::Job;
+use hoistway_workload::job::{Amount, BlockSize, Mix, PerDirection, Think};
 
 /// The result of a scheduler: MB/s of the writer, mean and median latency of the reader in ms.
 struct Given {

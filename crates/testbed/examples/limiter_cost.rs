@@ -11,9 +11,11 @@
 //! round, and the number of bios that the limiter holds after the last round; `bench/policies/run`
 //! runs it for all limiters, and again under callgrind.
 
-use block::{Extent, GroupId, Nanos, Operation, Status, random::Stream};
-use elevator::limiters::{self, AnyLimiter};
-use elevator::{Bio, BioId, Depth, GroupSettings, IoLimits, Limiter, LimiterConfiguration, Rates, RequestEnd, Verdict};
+use hoistway_block::{Extent, GroupId, Nanos, Operation, Status, random::Stream};
+use hoistway_elevator::limiters::{self, AnyLimiter};
+use hoistway_elevator::{
+    Bio, BioId, Depth, GroupSettings, IoLimits, Limiter, LimiterConfiguration, Rates, RequestEnd, Verdict,
+};
 use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::Instant;

@@ -20,9 +20,9 @@
 //! all rounds; `bench/policies/run` runs it for all policies, and again under callgrind for the
 //! instructions.
 
-use block::{ContextId, Extent, HardwareQueue, Operation, Status, random::Stream};
-use elevator::registry::OwnedVisitor;
-use elevator::{
+use hoistway_block::{ContextId, Extent, HardwareQueue, Operation, Status, random::Stream};
+use hoistway_elevator::registry::OwnedVisitor;
+use hoistway_elevator::{
     Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry,
 };
 use hoistway_testbed::queue::{Era, Next, RequestQueue, Settings};

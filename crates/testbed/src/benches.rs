@@ -2,10 +2,12 @@
 
 use crate::load::{GroupedLoad, STEP_NS};
 use crate::spec::Spec;
-use block::random::Stream;
-use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
 use criterion::{BenchmarkId, Criterion, Throughput};
-use elevator::{Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Position, Requests};
+use hoistway_block::random::Stream;
+use hoistway_block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
+use hoistway_elevator::{
+    Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Position, Requests,
+};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

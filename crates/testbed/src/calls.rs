@@ -3,13 +3,13 @@
 use crate::notation::show;
 use crate::spec::Spec;
 use crate::testbed::Testbed;
-use block::random::Stream;
-use block::{
+use hoistway_block::random::Stream;
+use hoistway_block::{
     Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, SoftwareQueue, Status,
 };
-use elevator::limiters::LIMITERS;
-use elevator::{Bio, Depth, Elevator, GroupPriority, GroupSettings, IoLimits, Limiter, Rates, registry};
-use queue::Handover;
+use hoistway_elevator::limiters::LIMITERS;
+use hoistway_elevator::{Bio, Depth, Elevator, GroupPriority, GroupSettings, IoLimits, Limiter, Rates, registry};
+use hoistway_queue::Handover;
 
 /// One host call.
 #[derive(Clone, PartialEq, Debug)]
@@ -86,7 +86,7 @@ impl Calls {
 }
 
 /// A bound of a row's range, its default, or a small number.
-fn value_of(row: &elevator::tunable::Tunable, value: u8) -> i64 {
+fn value_of(row: &hoistway_elevator::tunable::Tunable, value: u8) -> i64 {
     match value {
         0..=15 => row.min,
         16..=31 => row.max,

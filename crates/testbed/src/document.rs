@@ -1,7 +1,7 @@
 //! Tables of tunables in the documents, generated from the rows.
 
-use elevator::tunable::{Tunable, Unit};
-use elevator::{Configuration, Elevator, registry};
+use hoistway_elevator::tunable::{Tunable, Unit};
+use hoistway_elevator::{Configuration, Elevator, registry};
 use std::path::PathBuf;
 
 const BEGIN: &str = "<!-- tunables: generated, HOISTWAY_BLESS=1 cargo test rewrites -->\n";

@@ -2,8 +2,7 @@
 //! each call, standard benchmarks.
 //!
 //! ```
-//! # use hoistway_testbed as testbed;
-//! use testbed::Testbed;
+//! use hoistway_testbed::Testbed;
 //!
 //! let mut testbed = Testbed::new("mq-deadline@6.1:fifo_batch=1");
 //! testbed.given("R1000 R100 R2000 R3000");
@@ -34,8 +33,8 @@ mod testbed;
 pub use benches::{grouped_benches, policy_benches};
 pub use calls::{Call, Calls};
 pub use document::{check_table, check_tunables_table};
+pub use hoistway_queue as queue;
 pub use load::{GroupedLoad, LoadShape};
-pub use queue;
 pub use random_calls::drive_policy;
 pub use steady::SteadyHost;
 pub use testbed::{Started, Testbed};

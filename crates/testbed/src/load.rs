@@ -2,9 +2,9 @@
 //! served.
 
 use crate::spec::Spec;
-use block::random::Stream;
-use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
-use elevator::{Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Place, Requests};
+use hoistway_block::random::Stream;
+use hoistway_block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
+use hoistway_elevator::{Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Place, Requests};
 use std::collections::VecDeque;
 
 /// Time per turn, so that shares and deadlines advance: a device of 100,000 requests per second.

@@ -19,8 +19,8 @@
 //! | `t+600`, `t+50us`, `t+1ns` | advance the time (milliseconds without a unit) |
 //! | `fifo_batch=1` | set a tunable |
 
-use block::{Class, ContextId, Extent, Flags, GroupId, Nanos, Operation, Priority, SoftwareQueue};
-use elevator::Bio;
+use hoistway_block::{Class, ContextId, Extent, Flags, GroupId, Nanos, Operation, Priority, SoftwareQueue};
+use hoistway_elevator::Bio;
 
 /// Sectors of a transfer without a length.
 pub const DEFAULT_SECTORS: u32 = 8;
@@ -119,9 +119,9 @@ fn span_ns(text: &str) -> Nanos {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().unwrap_or_else(|_| panic!("t+{text}: no number"));
     match text.get(digits.len()..) {
-        Some("") | Some("ms") => number * block::time::MILLISECOND,
-        Some("us") => number * block::time::MICROSECOND,
-        Some("s") => number * block::time::SECOND,
+        Some("") | Some("ms") => number * hoistway_block::time::MILLISECOND,
+        Some("us") => number * hoistway_block::time::MICROSECOND,
+        Some("s") => number * hoistway_block::time::SECOND,
         Some("ns") => number,
         _ => panic!("t+{text}: the unit is ms (default), us, s or ns"),
     }

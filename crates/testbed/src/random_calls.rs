@@ -1,7 +1,7 @@
 //! A policy under host calls that bytes describe, for fuzzing.
 
-use elevator::{Configuration, Depth, Version, registry};
-use queue::{Era, Settings};
+use hoistway_elevator::{Configuration, Depth, Version, registry};
+use hoistway_queue::{Era, Settings};
 
 use crate::{Calls, Testbed};
 

@@ -1,6 +1,6 @@
 //! The text of a policy in tests and benchmarks: `mq-deadline@6.1:fifo_batch=1,writes_starved=0`.
 
-use elevator::{Any, Configuration, Elevator, Version, registry};
+use hoistway_elevator::{Any, Configuration, Elevator, Version, registry};
 
 pub(crate) struct Spec<'a> {
     text: &'a str,

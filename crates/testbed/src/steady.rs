@@ -1,12 +1,12 @@
 //! Every operation of a host, without an allocation of its own.
 
-use block::random::Stream;
-use block::{
+use hoistway_block::random::Stream;
+use hoistway_block::{
     Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId, SoftwareQueue,
     Status,
 };
-use elevator::{Bio, Configuration, Depth, Elevator, GroupSettings, Version};
-use queue::{Era, Next, Plug, RequestQueue, Settings};
+use hoistway_elevator::{Bio, Configuration, Depth, Elevator, GroupSettings, Version};
+use hoistway_queue::{Era, Next, Plug, RequestQueue, Settings};
 
 /// A host that performs every permitted operation on a request queue, at random, and needs no memory
 /// for that beyond what it has from the start: what is allocated meanwhile, the queue or its policy

@@ -3,11 +3,11 @@
 
 use crate::notation::{Step, bio, script, show};
 use crate::spec::Spec;
-use block::time::SECOND;
-use block::{ContextId, Flags, HardwareQueue, Nanos, RequestId, Status};
-use elevator::limiters::LIMITERS;
-use elevator::{Bio, Configuration, Depth, Elevator, Place, Version, registry};
-use queue::{Era, Next, Plug, RequestQueue, Settings, Submitted};
+use hoistway_block::time::SECOND;
+use hoistway_block::{ContextId, Flags, HardwareQueue, Nanos, RequestId, Status};
+use hoistway_elevator::limiters::LIMITERS;
+use hoistway_elevator::{Bio, Configuration, Depth, Elevator, Place, Version, registry};
+use hoistway_queue::{Era, Next, Plug, RequestQueue, Settings, Submitted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of last steps of a script that a failure shows.

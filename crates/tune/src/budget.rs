@@ -1,6 +1,6 @@
 //! Fits a batch into the remaining time by reducing repetitions first, then candidates.
 
-use experiment::SchedulerSpec;
+use hoistway_experiment::SchedulerSpec;
 
 /// Descriptions of what was requested but not measured.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

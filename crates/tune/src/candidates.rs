@@ -2,7 +2,7 @@
 //!
 //! Source: docs/specifications/harness.md, section 8.6.
 
-use experiment::SchedulerSpec;
+use hoistway_experiment::SchedulerSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

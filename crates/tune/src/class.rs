@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use experiment::SchedulerSpec;
+use hoistway_experiment::SchedulerSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

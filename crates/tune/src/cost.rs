@@ -3,7 +3,7 @@
 //!
 //! Source: docs/specifications/harness.md, section 8.7.
 
-use experiment::io_cost_lines::{ModelValues, Percent, QosValues};
+use hoistway_experiment::io_cost_lines::{ModelValues, Percent, QosValues};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! What is known of a device before it is measured.
 
-use experiment::SchedulerSpec;
+use hoistway_experiment::SchedulerSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

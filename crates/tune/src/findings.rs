@@ -2,9 +2,9 @@
 //!
 //! Findings are plain data: they can be printed, stored (`--save`) and loaded again (`--from`).
 
-use experiment::measurement::{Flag, GroupMeasurement};
-use experiment::statistics::Estimate;
-use experiment::{Measurement, SchedulerSpec};
+use hoistway_experiment::measurement::{Flag, GroupMeasurement};
+use hoistway_experiment::statistics::Estimate;
+use hoistway_experiment::{Measurement, SchedulerSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -329,7 +329,7 @@ impl<'a> Gathered<'a> {
             let percentile = |percent: f64| {
                 let runs = self.named(&name);
                 let all: Vec<_> = runs.iter().map(|run| run.latency()).collect();
-                experiment::Histogram::merged(&all).percentile_ns(percent) as f64
+                hoistway_experiment::Histogram::merged(&all).percentile_ns(percent) as f64
             };
             let ios_per_s = self.figure(&name, Measurement::ios_per_s)?;
             Some(DepthStep { depth, ios_per_s, p50_ns: percentile(50.0), p99_ns: percentile(99.0) })

@@ -2,12 +2,12 @@
 //! mean and what follows from them.
 //!
 //! The crate does no I/O, has no clock and uses no randomness. Questions are
-//! [`Experiment`](experiment::Experiment)s and answers are
-//! [`Measurement`](experiment::Measurement)s. The caller runs them, so that every rule can be
+//! [`Experiment`](hoistway_experiment::Experiment)s and answers are
+//! [`Measurement`](hoistway_experiment::Measurement)s. The caller runs them, so that every rule can be
 //! tested with figures written by hand.
 //!
 //! ```
-//! use experiment::statistics::Estimate;
+//! use hoistway_experiment::statistics::Estimate;
 //! use hoistway_tune::{Class, Goal, Idling, StreamStep, idling, static_choice};
 //!
 //! // Measured: the total rate of 1, 2, 4 and 8 sequential readers, which reduce each other's rate by seeks.

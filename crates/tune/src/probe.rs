@@ -4,8 +4,8 @@
 //! Probes that write are marked and run only where writing is permitted. Source:
 //! docs/specifications/harness.md, section 8.4.
 
-use experiment::job::{Amount, BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
-use experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit, Weight};
+use hoistway_experiment::job::{Amount, BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
+use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit, Weight};
 
 use crate::device::{Device, HostKind};
 

@@ -1,6 +1,6 @@
 //! The result: which settings to change, the rule, the evidence and the confidence.
 
-use experiment::SchedulerSpec;
+use hoistway_experiment::SchedulerSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

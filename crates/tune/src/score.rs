@@ -11,8 +11,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use experiment::statistics::Estimate;
-use experiment::{Diagnostic, SchedulerSpec};
+use hoistway_experiment::statistics::Estimate;
+use hoistway_experiment::{Diagnostic, SchedulerSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,7 @@ impl FromStr for Goal {
             "latency" => Ok(Goal::Latency),
             "fairness" => Ok(Goal::Fairness),
             _ => {
-                let meant = experiment::diagnostic::nearest(text, NAMES);
+                let meant = hoistway_experiment::diagnostic::nearest(text, NAMES);
                 let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
                 Err(Diagnostic::new(
                     format!("there is no goal '{text}'"),

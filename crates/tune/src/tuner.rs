@@ -7,7 +7,7 @@
 //! reports the elapsed time. Steps are shortened to fit the budget; what still does not fit is left
 //! out and reported.
 
-use experiment::{Experiment, Group, Measurement, SchedulerSpec};
+use hoistway_experiment::{Experiment, Group, Measurement, SchedulerSpec};
 
 use crate::budget::{LeftOut, fit};
 use crate::candidates::{RunsIn, short_list};

@@ -1,8 +1,8 @@
 //! Acceptance cases about decisions of docs/specifications/harness.md, section 13: advice from
 //! findings written by hand.
 
-use experiment::SchedulerSpec;
-use experiment::statistics::Estimate;
+use hoistway_experiment::SchedulerSpec;
+use hoistway_experiment::statistics::Estimate;
 use hoistway_tune::{
     Advice, Among, Attachment, CandidateFindings, Class, Confidence, DepthStep, Device, Findings, Goal, HostKind,
     Idling, Noisy, Shares, StreamStep, Verdict, classify, recommend,
@@ -388,8 +388,8 @@ fn parts_of_stacks_get_none_and_stacks_nothing() {
 mod loop_of_questions {
     use std::collections::BTreeMap;
 
-    use experiment::measurement::{DeviceCounters, GroupMeasurement, Tally};
-    use experiment::{Experiment, Histogram, Measurement, SchedulerInForce, TargetFacts};
+    use hoistway_experiment::measurement::{DeviceCounters, GroupMeasurement, Tally};
+    use hoistway_experiment::{Experiment, Histogram, Measurement, SchedulerInForce, TargetFacts};
     use hoistway_tune::{Goal, Pace, Probe, Request, Step, Tuner, Verdict};
 
     const SECOND_NS: u64 = 1_000_000_000;

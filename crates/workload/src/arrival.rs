@@ -3,8 +3,8 @@
 //! The caller provides all times. A closed loop has no schedule; a rate has one per direction and
 //! catches up at most [`CATCH_UP_NS`]; a pause starts when everything issued has completed.
 
-use block::random::Stream;
-use block::{Nanos, time::SECOND};
+use hoistway_block::random::Stream;
+use hoistway_block::{Nanos, time::SECOND};
 
 use crate::distribution::exponential;
 use crate::job::{Direction, Job, RateProcess, Think};

@@ -11,7 +11,7 @@
 //! Powers are computed in fixed point by the functions below instead of `f64::powf`, whose last
 //! digit differs between systems, because a seed must replay everywhere.
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 
 use crate::job::{Amount, Direction, Distribution, ZoneShare};
 

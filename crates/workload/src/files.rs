@@ -4,7 +4,7 @@
 //! case, this adds one branch to [`Offsets`]. The order is that of fio 3.33's `file_service_type`,
 //! determined from its iologs.
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 
 use crate::issuer::{part_of, whole_blocks};
 use crate::job::{Amount, Direction, FileOrder, Job, Placement};

@@ -3,8 +3,8 @@
 //!
 //! Plain data; `issuer::goal_monitor` and `issuer::flow` act on it.
 
-use block::Nanos;
-use block::time::SECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::SECOND;
 use serde::{Deserialize, Serialize};
 
 use crate::job::PerDirection;

@@ -5,7 +5,7 @@
 //! by [`crate::Issuer`]. Units are part of the names. `Default` is fio's default of each option, so
 //! that only differences need to be set.
 
-use block::{Nanos, Operation};
+use hoistway_block::{Nanos, Operation};
 use serde::{Deserialize, Serialize};
 
 use crate::goal::Goals;

@@ -3,7 +3,7 @@
 //! Plain data; `experiment` keeps the entries, the command writes the files. Source:
 //! docs/specifications/harness.md, sections 7.6 and 9.4.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 use serde::{Deserialize, Serialize};
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -5,7 +5,7 @@
 //! Nothing allocates after construction. Random blocks are a permutation computed on the fly, so a
 //! map of a 20 TB device costs no memory.
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 
 use crate::distribution::Ranks;
 use crate::job::{Direction, Distribution, Job, Pattern, Zones};

@@ -1,6 +1,6 @@
 //! Lengths of a thread's I/Os.
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 
 use crate::job::BlockSize;
 

@@ -87,9 +87,9 @@ fn counts(job: &Job, thread: u32) -> Counts {
         match issuer.next(0) {
             Next::Issue(io) => {
                 match io.operation {
-                    block::Operation::Read => counts[0] += 1,
-                    block::Operation::Write => counts[1] += 1,
-                    block::Operation::Discard => counts[2] += 1,
+                    hoistway_block::Operation::Read => counts[0] += 1,
+                    hoistway_block::Operation::Write => counts[1] += 1,
+                    hoistway_block::Operation::Discard => counts[2] += 1,
                     _ => {}
                 }
                 issuer.completed(io.token, true);

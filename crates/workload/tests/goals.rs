@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::process::Command;
 
-use block::Nanos;
-use block::time::{MILLISECOND, SECOND};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MILLISECOND, SECOND};
 use hoistway_workload::fio::{self, Surroundings};
 use hoistway_workload::{Ending, Flows, Issuer, Job, Next};
 

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
-use block::{Nanos, Operation};
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
+use hoistway_block::{Nanos, Operation};
 use hoistway_workload::fio::{self, Surroundings};
 use hoistway_workload::job::{Amount, BlockSize, Engine, Mix, Pattern, PerDirection, Placement, Think};
 use hoistway_workload::name::{self, BadName};

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::io::Cursor;
 use std::sync::Arc;
 
-use block::Operation;
+use hoistway_block::Operation;
 use hoistway_workload::replay::{Fit, Pace};
 use hoistway_workload::trace::recording::{Builder, GroupBy, Recorded, Selection, Unusable};
 use hoistway_workload::trace::{Options, Reading, Source, format_of_name};

@@ -3,7 +3,7 @@
 
 use std::io::Cursor;
 
-use block::{DeviceNumber, Flags, Operation};
+use hoistway_block::{DeviceNumber, Flags, Operation};
 use hoistway_workload::trace::{
     Action, Detail, FORMATS, Format, Item, Options, Reading, Record, Source, Tally, TraceError, Wait, blkparse,
     blktrace, csv, detect, format_of_name, iolog,
@@ -433,7 +433,7 @@ fn damaged_records_are_skipped_and_counted() {
 
 /// Lines of 100 I/Os of one process at random times, as blkparse prints them: queued, issued,
 /// completed.
-fn blkparse_lines(random: &mut block::random::Stream) -> Vec<(i64, String)> {
+fn blkparse_lines(random: &mut hoistway_block::random::Stream) -> Vec<(i64, String)> {
     let mut lines = Vec::new();
     for number in 0..100_i64 {
         let begin_ns = number * 100_000 - 2_000_000 + i64::try_from(random.below(50_000)).unwrap();
@@ -459,7 +459,7 @@ fn printed_time(at_ns: i64) -> String {
 fn times_before_the_first_event_are_read_as_such_wherever_they_stand() {
     assert_eq!(printed_time(-101_031), "1266874889.709450585");
     for seed in 0..20 {
-        let mut random = block::random::Stream::of(seed, "blkparse_lines");
+        let mut random = hoistway_block::random::Stream::of(seed, "blkparse_lines");
         let mut lines = blkparse_lines(&mut random);
         let duration_ns = lines[lines.len() - 1].0 - lines[0].0;
         // A line may come a few ms after its time.

@@ -1,7 +1,7 @@
 //! Fuzzes the parser of assertions, `--assert 'share_error_max <= 5%'`, with arbitrary text.
 
 use crate::target::{Seen, Target};
-use experiment::assertion::Assertion;
+use hoistway_experiment::assertion::Assertion;
 
 pub const TARGET: Target = Target {
     name: "assertion",

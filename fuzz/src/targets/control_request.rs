@@ -1,7 +1,7 @@
 //! Fuzzes one line of the control socket.
 
 use crate::target::{Seen, Target};
-use export::control::request::{MAXIMUM_LINE_BYTES, Request, Share, parse};
+use hoistway_export::control::request::{MAXIMUM_LINE_BYTES, Request, Share, parse};
 
 pub const TARGET: Target = Target {
     name: "control-request",

@@ -2,9 +2,9 @@
 //! and commands to every accepted model.
 
 use crate::target::{Seen, Target};
-use block::random::Stream;
-use block::{Extent, Flags, HardwareQueue, Operation, Status};
-use device::{AnyDevice, Command, Device, Model, NEVER, Preset, Submit};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Flags, HardwareQueue, Operation, Status};
+use hoistway_device::{AnyDevice, Command, Device, Model, NEVER, Preset, Submit};
 
 pub const TARGET: Target = Target {
     name: "device-model",

@@ -1,8 +1,8 @@
 //! Fuzzes fio job files with arbitrary bytes, and runs the I/O of the accepted ones.
 
 use crate::target::{Seen, Target};
-use workload::fio::{Diagnostic, MAX_ERRORS, MAX_IN_FLIGHT, MAX_THREADS, Severity, Surroundings, parse, show};
-use workload::{Issuer, Job, Next};
+use hoistway_workload::fio::{Diagnostic, MAX_ERRORS, MAX_IN_FLIGHT, MAX_THREADS, Severity, Surroundings, parse, show};
+use hoistway_workload::{Issuer, Job, Next};
 
 pub const TARGET: Target = Target {
     name: "fio-job-file",

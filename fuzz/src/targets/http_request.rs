@@ -1,7 +1,7 @@
 //! Fuzzes the parser of the HTTP door: that of the metrics, which takes no body, and that of the laboratory.
 
 use crate::target::{Seen, Target};
-use export::http::request::{HEAD_MAX_BYTES, Method, Parsed, parse};
+use hoistway_export::http::request::{HEAD_MAX_BYTES, Method, Parsed, parse};
 
 pub const TARGET: Target = Target {
     name: "http-request",

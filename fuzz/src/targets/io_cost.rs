@@ -1,9 +1,11 @@
 //! Fuzzes io.cost with any sequence of calls that a host may make.
 
 use crate::target::{Seen, Target};
-use block::{Extent, Flags, GroupId, Nanos, Operation, Status};
-use elevator::io_cost::{Class, Control, IoCost, Qos};
-use elevator::{Bio, BioId, Depth, GroupSettings, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
+use hoistway_block::{Extent, Flags, GroupId, Nanos, Operation, Status};
+use hoistway_elevator::io_cost::{Class, Control, IoCost, Qos};
+use hoistway_elevator::{
+    Bio, BioId, Depth, GroupSettings, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict,
+};
 
 pub const TARGET: Target = Target {
     name: "io-cost",

@@ -1,7 +1,7 @@
 //! Fuzzes lines of `io.cost.qos`, `io.cost.model` and `io.weight`, as a user may write them.
 
 use crate::target::{Seen, Target};
-use experiment::io_cost_lines::{
+use hoistway_experiment::io_cost_lines::{
     ModelValues, Percent, QosValues, format_model, format_qos, format_weight, parse_model, parse_qos, parse_weight,
 };
 

@@ -6,7 +6,7 @@ use crate::target::Target;
 pub const TARGET: Target = Target {
     name: "io-latency",
     promise: "no call breaks an invariant, loses a bio or releases one twice",
-    run: drive::<elevator::io_latency::IoLatency>,
+    run: drive::<hoistway_elevator::io_latency::IoLatency>,
     corpus,
     tokens: TOKENS,
     longest_bytes: LONGEST_BYTES,

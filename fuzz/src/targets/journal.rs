@@ -1,7 +1,7 @@
 //! Fuzzes the journal of changed settings: a file that `hoistway restore` obeys.
 
 use crate::target::{Seen, Target};
-use linux::setting::Content;
+use hoistway_linux::setting::Content;
 
 pub const TARGET: Target = Target {
     name: "journal",

@@ -2,10 +2,12 @@
 //! user may write them.
 
 use crate::target::{Seen, Target};
-use block::DeviceNumber;
-use experiment::io_latency_line::{read_io_latency, write_io_latency};
-use experiment::limit_lines::{V1File, read_io_low, read_io_max, read_v1, write_io_low, write_io_max, write_v1};
-use experiment::{Diagnostic, Limits};
+use hoistway_block::DeviceNumber;
+use hoistway_experiment::io_latency_line::{read_io_latency, write_io_latency};
+use hoistway_experiment::limit_lines::{
+    V1File, read_io_low, read_io_max, read_v1, write_io_low, write_io_max, write_v1,
+};
+use hoistway_experiment::{Diagnostic, Limits};
 
 pub const TARGET: Target = Target {
     name: "limit-lines",

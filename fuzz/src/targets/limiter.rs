@@ -2,8 +2,8 @@
 //! after each call compares the limiter's answers with the host's state.
 
 use crate::target::Seen;
-use block::{Extent, Flags, GroupId, Nanos, Operation, Status};
-use elevator::{
+use hoistway_block::{Extent, Flags, GroupId, Nanos, Operation, Status};
+use hoistway_elevator::{
     Bio, BioId, Depth, GroupSettings, GroupState, GroupTree, IoLimits, LimiterConfiguration, LimiterPolicy, Rates,
     RequestEnd, Verdict,
 };
@@ -398,7 +398,7 @@ fn settings(target: u8) -> GroupSettings {
 /// Initial inputs: a few of every shape.
 pub fn corpus() -> Vec<Vec<u8>> {
     let input = |seed: u8| {
-        let mut random = block::random::Stream::of(u64::from(seed), "fuzz/limiter");
+        let mut random = hoistway_block::random::Stream::of(u64::from(seed), "fuzz/limiter");
         let mut bytes = vec![seed];
         bytes.extend((0..96).flat_map(|_| random.next().to_le_bytes()));
         bytes

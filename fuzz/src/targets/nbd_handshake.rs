@@ -2,8 +2,8 @@
 //! exports or not, that may be draining before its end, and that may require TLS.
 
 use crate::target::{Seen, Target};
-use export::nbd::handshake::{ExportFacts, Handshake, Step, View};
-use export::nbd::wire::{self, option};
+use hoistway_export::nbd::handshake::{ExportFacts, Handshake, Step, View};
+use hoistway_export::nbd::wire::{self, option};
 
 pub const TARGET: Target = Target {
     name: "nbd-handshake",

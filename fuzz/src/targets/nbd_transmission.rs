@@ -2,13 +2,13 @@
 //! answers to its requests.
 
 use crate::target::{Seen, Target};
-use engine::protocol::{
+use hoistway_engine::protocol::{
     Body, ClientRequest, Command, Failure, MAX_EXTENTS, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, Parsed, Protocol,
     StatusExtent,
 };
-use export::nbd::handshake::{Negotiated, ReplyForm};
-use export::nbd::transmission::Transmission;
-use export::nbd::wire::{self, command};
+use hoistway_export::nbd::handshake::{Negotiated, ReplyForm};
+use hoistway_export::nbd::transmission::Transmission;
+use hoistway_export::nbd::wire::{self, command};
 
 pub const TARGET: Target = Target {
     name: "nbd-transmission",

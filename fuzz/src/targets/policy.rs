@@ -2,8 +2,8 @@
 //! to a form, an era, settings and host calls; the testbed makes them and checks after each.
 
 use crate::target::{Seen, Target};
+use hoistway_testbed::Call;
 use std::collections::BTreeSet;
-use testbed::Call;
 
 /// One target for each policy, under its name.
 macro_rules! targets {
@@ -19,7 +19,7 @@ macro_rules! targets {
     };
 }
 
-elevator::for_each_policy!(targets);
+hoistway_elevator::for_each_policy!(targets);
 
 /// Longest input: about 500 calls.
 const LONGEST_BYTES: usize = 2_048;
@@ -53,7 +53,7 @@ const TOKENS: &[&[u8]] = &[
 
 /// Makes the calls on the policy. A violated property panics with the calls as a script.
 fn drive(name: &str, bytes: &[u8]) -> Seen {
-    let Some((calls, testbed)) = testbed::drive_policy(name, bytes) else { return Seen::NOTHING };
+    let Some((calls, testbed)) = hoistway_testbed::drive_policy(name, bytes) else { return Seen::NOTHING };
     let kinds: BTreeSet<_> = calls.0.iter().map(kind).collect();
     let mut seen = kinds.into_iter().fold(Seen::NOTHING, |seen, kind| seen.and(&[kind]));
     for (reason, times) in testbed.queue().reasons() {
@@ -89,7 +89,7 @@ fn kind(call: &Call) -> u8 {
 /// Initial inputs: a few of every shape.
 fn corpus() -> Vec<Vec<u8>> {
     let input = |seed: u8| {
-        let mut random = block::random::Stream::of(u64::from(seed), "fuzz/policy");
+        let mut random = hoistway_block::random::Stream::of(u64::from(seed), "fuzz/policy");
         let mut bytes = vec![seed / 5, seed];
         bytes.extend((0..64).flat_map(|_| random.next().to_le_bytes()));
         bytes

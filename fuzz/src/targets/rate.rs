@@ -6,7 +6,7 @@ use crate::target::Target;
 pub const TARGET: Target = Target {
     name: "rate",
     promise: "no call breaks an invariant, loses a bio or releases one twice",
-    run: drive::<elevator::rate::Rate>,
+    run: drive::<hoistway_elevator::rate::Rate>,
     corpus,
     tokens: TOKENS,
     longest_bytes: LONGEST_BYTES,

@@ -1,7 +1,7 @@
 //! Fuzzes the parser of `--sched NAME[@VERSION][:key=value,...]` with arbitrary text.
 
 use crate::target::{Seen, Target};
-use experiment::SchedulerSpec;
+use hoistway_experiment::SchedulerSpec;
 
 pub const TARGET: Target = Target {
     name: "scheduler-spec",

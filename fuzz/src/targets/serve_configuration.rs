@@ -1,9 +1,9 @@
 //! Fuzzes the parser of `serve.toml` with arbitrary text.
 
 use crate::target::{Seen, Target};
-use export::configuration::check::{Checks, check, warnings};
-use export::configuration::show::show;
-use export::configuration::{Configuration, Problem, file};
+use hoistway_export::configuration::check::{Checks, check, warnings};
+use hoistway_export::configuration::show::show;
+use hoistway_export::configuration::{Configuration, Problem, file};
 
 pub const TARGET: Target = Target {
     name: "serve-configuration",

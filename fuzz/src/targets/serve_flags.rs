@@ -2,9 +2,9 @@
 //! `--group`, `--device`, `--scheduler`, `--memory`, and the flags of TLS.
 
 use crate::target::{Seen, Target};
-use export::configuration::file;
-use export::configuration::flags::{Flags, read};
-use export::configuration::show::show;
+use hoistway_export::configuration::file;
+use hoistway_export::configuration::flags::{Flags, read};
+use hoistway_export::configuration::show::show;
 
 pub const TARGET: Target = Target {
     name: "serve-flags",

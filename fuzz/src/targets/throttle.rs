@@ -6,7 +6,7 @@ use crate::target::Target;
 pub const TARGET: Target = Target {
     name: "throttle",
     promise: "no call breaks an invariant, loses a bio or releases one twice",
-    run: drive::<elevator::throttle::Throttle>,
+    run: drive::<hoistway_elevator::throttle::Throttle>,
     corpus,
     tokens: TOKENS,
     longest_bytes: LONGEST_BYTES,

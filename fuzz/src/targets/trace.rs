@@ -4,13 +4,13 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use block::Operation;
-use workload::replay::{Fit, Pace, Recording};
-use workload::trace::recording::{Builder, GroupBy, Selection};
-use workload::trace::{
+use hoistway_block::Operation;
+use hoistway_workload::replay::{Fit, Pace, Recording};
+use hoistway_workload::trace::recording::{Builder, GroupBy, Selection};
+use hoistway_workload::trace::{
     Format, Item, MAX_READ_ERRORS, Options, Reading, Source, Wait, blkparse, csv, detect, format_of_name, iolog,
 };
-use workload::{Issuer, Next, Replay};
+use hoistway_workload::{Issuer, Next, Replay};
 
 use crate::target::{Seen, Target};
 

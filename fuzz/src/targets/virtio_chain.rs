@@ -4,9 +4,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use crate::target::{Seen, Target};
-use engine::protocol::virtio_blk::{Request, translate};
-use export::vhost_user_blk::chain::Chain;
-use export::vhost_user_blk::guest_memory::{GuestAddress, GuestMemory, Region, Segment};
+use hoistway_engine::protocol::virtio_blk::{Request, translate};
+use hoistway_export::vhost_user_blk::chain::Chain;
+use hoistway_export::vhost_user_blk::guest_memory::{GuestAddress, GuestMemory, Region, Segment};
 
 pub const TARGET: Target = Target {
     name: "virtio-chain",

@@ -6,7 +6,7 @@ use crate::target::Target;
 pub const TARGET: Target = Target {
     name: "wbt",
     promise: "no call breaks an invariant, loses a bio or releases one twice",
-    run: drive::<elevator::wbt::Wbt>,
+    run: drive::<hoistway_elevator::wbt::Wbt>,
     corpus,
     tokens: TOKENS,
     longest_bytes: LONGEST_BYTES,

@@ -1,7 +1,7 @@
 //! Fuzzes `--weights 100,800` and `100..800`, for any number of groups.
 
 use crate::target::{Seen, Target};
-use experiment::group::parse_weights;
+use hoistway_experiment::group::parse_weights;
 
 pub const TARGET: Target = Target {
     name: "weights",

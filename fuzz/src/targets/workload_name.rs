@@ -1,7 +1,7 @@
 //! Fuzzes workload codes with settings, `drr:iodepth=4,bs=8k`, with arbitrary text.
 
 use crate::target::{Seen, Target};
-use workload::name::{Named, parse};
+use hoistway_workload::name::{Named, parse};
 
 pub const TARGET: Target = Target {
     name: "workload-name",

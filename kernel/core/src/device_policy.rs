@@ -10,10 +10,10 @@ use crate::life;
 #[cfg(not(feature = "module"))]
 use crate::values::Action;
 use crate::values::{ATTEND, Ask, Config, Effect, NONE, Stats};
-use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
-use elevator::registry::{self, BuildError, Visitor};
-use elevator::{
+use hoistway_block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, RequestId};
+use hoistway_elevator::registry::{self, BuildError, Visitor};
+use hoistway_elevator::{
     Admission, Any, Attributes, Depth, Elevator, GroupSettings, Merge, MergeSearch, Place, Side, Version, Wake,
 };
 
@@ -384,7 +384,7 @@ impl DevicePolicy {
     }
 
     /// Takes the oldest message.
-    pub fn take_message(&mut self) -> Option<elevator::Message> {
+    pub fn take_message(&mut self) -> Option<hoistway_elevator::Message> {
         self.policy.take_message()
     }
 
@@ -403,7 +403,7 @@ impl DevicePolicy {
     ///
     /// # Errors
     /// The first violated invariant.
-    pub fn check(&self) -> Result<(), elevator::Violation> {
+    pub fn check(&self) -> Result<(), hoistway_elevator::Violation> {
         self.policy.check(&self.state.requests)
     }
 

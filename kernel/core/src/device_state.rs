@@ -5,10 +5,10 @@ use crate::ids::Ids;
 use crate::values::{ATTEND, Action, Config, Effect, NONE, REFUSED, RUN_QUEUE, Shared, Stats, THROTTLED};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use block::{HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
-use elevator::structures::NoMemory;
-use elevator::{Attributes, Configuration, Elevator, GroupTree, Requests, Wake};
+use hoistway_block::{HardwareQueue, Nanos, RequestId};
+use hoistway_elevator::structures::NoMemory;
+use hoistway_elevator::{Attributes, Configuration, Elevator, GroupTree, Requests, Wake};
 
 /// The number of reasons that are counted; no policy has more.
 const REASONS: usize = 64;

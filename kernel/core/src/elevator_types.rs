@@ -1,8 +1,8 @@
 //! The policies that the module offers, their names, and what the glue (the C files of
 //! kernel/module) must do for each.
 
-use elevator::registry::{ENTRIES, Entry};
-use elevator::{Limits, Traits};
+use hoistway_elevator::registry::{ENTRIES, Entry};
+use hoistway_elevator::{Limits, Traits};
 
 /// The longest name of an elevator in the kernel, in bytes.
 pub const NAME_MAX_BYTES: usize = 15;
@@ -17,7 +17,7 @@ pub const WANTS_CONTEXTS: u32 = 1 << 1;
 /// queue cannot be dispatched to another.
 pub const PER_QUEUE: u32 = 1 << 2;
 /// A group's share of the tags is counted from the time that a tag is taken: the policy implements
-/// [`elevator::Elevator::allocated`], for requests of groups other than the root.
+/// [`hoistway_elevator::Elevator::allocated`], for requests of groups other than the root.
 pub const CHARGES_GROUPS: u32 = 1 << 3;
 /// The policy may limit the tags of reads.
 pub const LIMITS_READS: u32 = 1 << 4;

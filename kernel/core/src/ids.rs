@@ -1,6 +1,6 @@
 //! A pool of small numbers that are reused only when there are no references to them any more.
 
-use elevator::structures::{Array, NoMemory};
+use hoistway_elevator::structures::{Array, NoMemory};
 
 #[derive(Copy, Clone, Debug)]
 struct Id {

@@ -6,9 +6,9 @@
 
 use crate::device_state::DeviceState;
 use crate::values::{ATTEND, Action, Ask, DISPATCH, EMPTY, Effect, HOLD, NONE, THROTTLED, UNTIL_COMPLETION};
-use block::{HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
-use elevator::{Attributes, Dispatch, Elevator, Hint, Merge, Place, Position, Side, Wake};
+use hoistway_block::{HardwareQueue, Nanos, RequestId};
+use hoistway_elevator::{Attributes, Dispatch, Elevator, Hint, Merge, Place, Position, Side, Wake};
 
 /// Insert position: before all other requests.
 pub const AT_HEAD: u32 = 1;

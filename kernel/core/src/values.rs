@@ -1,10 +1,10 @@
 //! The values passed to and from the C files of the module (the glue), with fixed layout.
 //! `kernel/module/hoist_core.h` declares the same in C.
 
-use block::{ContextId, Extent, Flags, GroupId, HardwareQueue, NIL, Operation, Priority, SoftwareQueue};
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
-use elevator::{Actuators, Attributes, Configuration, Depth};
+use hoistway_block::{ContextId, Extent, Flags, GroupId, HardwareQueue, NIL, Operation, Priority, SoftwareQueue};
+use hoistway_elevator::{Actuators, Attributes, Configuration, Depth};
 
 /// No request, no group, no issuer.
 pub const NONE: u32 = NIL;

@@ -5,7 +5,7 @@
 //! docs/specifications/devices.md, section 5.4): a small piece costs two reads and two writes, a
 //! complete row no reads.
 
-use block::Extent;
+use hoistway_block::Extent;
 
 use super::layout::Layout;
 use super::ranges::{Range, covered_back_to, covered_until};

@@ -5,7 +5,7 @@
 //! * Source: the left-symmetric layout of Lee & Katz as Linux md uses it
 //!   (docs/specifications/devices.md, section 5.2).
 
-use block::{Extent, Sector};
+use hoistway_block::{Extent, Sector};
 
 /// The geometry of an array. A *row* is one chunk at the same position on every disk; its data
 /// chunks are *columns*.

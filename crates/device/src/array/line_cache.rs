@@ -7,7 +7,7 @@
 //! fixed size: lines are inserted and removed all the time, and chains then need neither rehashing
 //! nor marks for removed entries.
 
-use block::Status;
+use hoistway_block::Status;
 
 use super::slab::Slab;
 

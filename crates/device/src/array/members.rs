@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation, Status};
+use hoistway_block::{Extent, Flags, HardwareQueue, Nanos, Operation, Status};
 
 use super::slab::Slab;
 use crate::interface::{Command, Completion, Device, NEVER, Submit};

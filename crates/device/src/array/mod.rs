@@ -24,8 +24,8 @@ mod writing;
 
 use std::collections::VecDeque;
 
-use block::random::Stream;
-use block::{Extent, Nanos, Operation, Status};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Nanos, Operation, Status};
 
 use crate::DiskParameters;
 use crate::activity::DiskActivity;

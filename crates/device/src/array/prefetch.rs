@@ -7,7 +7,7 @@
 //! * Cost: a scan of the table per read.
 //! * Source: docs/specifications/devices.md, section 5.3.
 
-use block::{Extent, Sector, SectorRange};
+use hoistway_block::{Extent, Sector, SectorRange};
 
 /// More would make the scan per read longer than what it saves.
 const MOST_STREAMS: usize = 1_024;

@@ -60,7 +60,7 @@ pub(super) fn covered_back_to(ranges: &[Range], at: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
 
     fn range(start: u32, end: u32) -> Range {
         Range { start, end }

@@ -1,7 +1,7 @@
 //! The reads of an array: from the write cache, from lines read ahead, otherwise from the disks. A
 //! line is an aligned range of `prefetch_line_kib`, the unit of the controller's read-ahead.
 
-use block::{Extent, Nanos, Operation, Sector, SectorRange, Status};
+use hoistway_block::{Extent, Nanos, Operation, Sector, SectorRange, Status};
 
 use super::line_cache::LineCache;
 use super::members::{DiskCommand, Owner};

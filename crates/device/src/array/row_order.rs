@@ -9,7 +9,7 @@
 //! * Source: a treap (Seidel & Aragon 1996) whose priorities are a hash of the row, so that a run
 //!   replays; every node stores the earliest time in its subtree.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use crate::interface::NEVER;
 
@@ -178,7 +178,7 @@ fn priority(row: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
     use std::collections::BTreeMap;
 
     #[test]

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Extent, Nanos};
+use hoistway_block::{Extent, Nanos};
 
 use super::layout::Layout;
 use super::ranges::{Range, add, covered_back_to, covered_until, subtract};

@@ -2,7 +2,7 @@
 //!
 //! Write-through takes the same path, but the command waits for its rows.
 
-use block::{Extent, Nanos, Operation, Status};
+use hoistway_block::{Extent, Nanos, Operation, Status};
 
 use super::destage::{Method, method, reads, writes};
 use super::members::{DiskCommand, Owner};

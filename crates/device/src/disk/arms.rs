@@ -8,8 +8,8 @@
 //!
 //! Not modelled: arms that disturb each other mechanically, and the power draw of both at once.
 
-use block::random::Stream;
-use block::{Nanos, Operation, SectorRange, Status};
+use hoistway_block::random::Stream;
+use hoistway_block::{Nanos, Operation, SectorRange, Status};
 
 use super::drive::Disk;
 use super::parameters::DiskParameters;
@@ -211,7 +211,7 @@ impl Device for Arms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Extent, Flags, HardwareQueue};
+    use hoistway_block::{Extent, Flags, HardwareQueue};
 
     const CAPACITY: u64 = 488_282_256;
 

@@ -1,7 +1,7 @@
 //! Commands leave the firmware: hits are answered, the rest waits for the media. Source:
 //! docs/specifications/devices.md, section 4.6.
 
-use block::{Nanos, Operation, Sector, Status};
+use hoistway_block::{Nanos, Operation, Sector, Status};
 
 use super::drive::{Arrival, Disk, Work};
 use super::read_queue::Read;

@@ -1,7 +1,7 @@
 //! The read cache: a few segments, each the last part of one stream. Source:
 //! docs/specifications/devices.md, sections 4.5 and 4.6.
 
-use block::Sector;
+use hoistway_block::Sector;
 
 #[derive(Copy, Clone, Debug)]
 struct Segment {

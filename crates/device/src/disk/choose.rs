@@ -8,7 +8,7 @@
 //!
 //! Cost: one pass; per candidate one look-up of the seek time and five multiplications.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use super::geometry::{Place, Track};
 use super::mechanics::Mechanics;

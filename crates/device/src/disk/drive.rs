@@ -5,8 +5,8 @@
 //! of commands in order of submission, end of a prefetch. While the media is unused, no work waits
 //! for it.
 
-use block::random::Stream;
-use block::{Flags, Nanos, Operation, Sector, Status};
+use hoistway_block::random::Stream;
+use hoistway_block::{Flags, Nanos, Operation, Sector, Status};
 
 use super::cache::{ReadCache, SegmentId};
 use super::choose::{Choice, ChoiceContext, Chooser};

@@ -5,7 +5,7 @@
 //! run along a track, then over the surfaces of a cylinder, then to the next cylinder; each next
 //! track begins later by a skew that hides the switch.
 
-use block::{Nanos, Sector};
+use hoistway_block::{Nanos, Sector};
 
 use super::parameters::DiskParameters;
 use super::rotation::{Rotation, angle_of, turn_ns};

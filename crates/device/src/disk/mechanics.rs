@@ -1,7 +1,7 @@
 //! Arm and platters together: the time until a sector is under the head.
 
-use block::random::Stream;
-use block::{Nanos, Sector};
+use hoistway_block::random::Stream;
+use hoistway_block::{Nanos, Sector};
 
 use super::geometry::{Geometry, Place, Track};
 use super::parameters::DiskParameters;

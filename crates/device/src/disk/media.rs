@@ -1,7 +1,7 @@
 //! Work on the media: its start and end, and what the head does when there is none. Source:
 //! docs/specifications/devices.md, section 4.6.
 
-use block::{Nanos, Sector, Status};
+use hoistway_block::{Nanos, Sector, Status};
 
 use super::cache::SegmentId;
 use super::choose::{Choice, ChoiceContext};

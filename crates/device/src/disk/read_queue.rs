@@ -1,6 +1,6 @@
 //! Reads that wait for the media.
 
-use block::{Nanos, Sector};
+use hoistway_block::{Nanos, Sector};
 
 use super::geometry::Place;
 

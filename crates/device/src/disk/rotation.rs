@@ -6,7 +6,7 @@
 //! a multiplication by its reciprocal, for speed: when the drive chooses the next command, it needs
 //! two divisions for each queued command that it considers.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// A constant speed of rotation since time 0.
 #[derive(Copy, Clone, Debug)]
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_quotient_is_exact() {
-        let mut stream = block::random::Stream::new(1);
+        let mut stream = hoistway_block::random::Stream::new(1);
         for rpm in [60, 4_200, 7_200, 15_000, 99_991] {
             let rotation = Rotation::new(rpm, 0);
             for shift in [0, 1, 5, 20, 40] {

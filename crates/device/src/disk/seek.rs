@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use super::parameters::DiskParameters;
 

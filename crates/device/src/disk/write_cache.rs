@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Nanos, Sector};
+use hoistway_block::{Nanos, Sector};
 
 use super::geometry::Place;
 use super::parameters::DiskParameters;

@@ -6,7 +6,7 @@
 //! are compared when one of them changes, so that reads alone cost four comparisons per event.
 //! Times are therefore limited to 2^61 ns, 73 years.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use crate::interface::NEVER;
 

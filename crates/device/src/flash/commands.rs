@@ -4,7 +4,7 @@
 //! cache. With several submission queues the firmware takes one command of each non-empty queue in
 //! turn (round robin); with one queue the order is known at submission.
 
-use block::{Nanos, Status};
+use hoistway_block::{Nanos, Status};
 
 use crate::interface::NEVER;
 

@@ -6,8 +6,8 @@
 //! stuck behind a program must not reserve the channel a millisecond ahead and thereby delay reads
 //! of idle dies.
 
-use block::Nanos;
-use block::random::Stream;
+use hoistway_block::Nanos;
+use hoistway_block::random::Stream;
 
 use super::layout::{Layout, UNIT_SECTORS};
 use super::parameters::FlashParameters;

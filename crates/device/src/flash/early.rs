@@ -11,8 +11,8 @@
 //! Cost: a record for each such read; cancelling costs a scan of all pending events, once per
 //! change from reading to something else.
 
-use block::Nanos;
-use block::random::Stream;
+use hoistway_block::Nanos;
+use hoistway_block::random::Stream;
 
 use super::operations::Event;
 use super::read::SensedPage;
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::flash::FlashParameters;
     use crate::interface::{Command, Completion, Device, Submit};
-    use block::{Extent, Flags, HardwareQueue, Operation};
+    use hoistway_block::{Extent, Flags, HardwareQueue, Operation};
 
     /// Phases of reads only and of all kinds, on drives of one and of four queues.
     #[test]

@@ -6,7 +6,7 @@
 //! rotate over the dies, and the dies over the channels, so that consecutive data spreads over
 //! channels first.
 
-use block::Sector;
+use hoistway_block::Sector;
 
 use super::parameters::FlashParameters;
 
@@ -184,7 +184,7 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
 
     #[test]
     fn a_reciprocal_divides_exactly() {

@@ -37,8 +37,8 @@ mod write_buffer;
 
 use std::collections::VecDeque;
 
-use block::random::Stream;
-use block::{Flags, Nanos, Operation, Status};
+use hoistway_block::random::Stream;
+use hoistway_block::{Flags, Nanos, Operation, Status};
 
 pub(crate) use parameters::FLASH;
 pub use parameters::FlashParameters;

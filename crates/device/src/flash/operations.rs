@@ -5,7 +5,7 @@
 //!   of a sorted ring. The others (reads behind others or behind programs, programs, garbage
 //!   collection) go on the calendar, whose cost depends neither on their number nor on their order.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use super::read::SensedPage;
 use crate::calendar::Calendar;
@@ -132,7 +132,7 @@ impl Operations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
 
     /// Reads and programs of all lengths, more than the ring's capacity, many ties: the order
     /// equals that of a sorted list.

@@ -4,7 +4,7 @@
 //! random several times is in its steady state. `fill` only initialises tables; `random` makes all
 //! the overwrites one by one, without simulated time.
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 
 use super::collect::collect_at_once;
 use super::layout::Layout;

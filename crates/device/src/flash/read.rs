@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use super::layout::UNIT_SECTORS;
 use super::operations::Event;

@@ -7,7 +7,7 @@
 //! Where times may fall, [`Calendar`](crate::calendar::Calendar) and
 //! [`Pending`](crate::pending::Pending) sort them.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use crate::interface::NEVER;
 

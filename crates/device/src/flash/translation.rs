@@ -333,7 +333,7 @@ impl Translation {
 mod tests {
     use super::*;
     use crate::flash::FlashParameters;
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
 
     /// 8 dies, programs of 4 units, 20 MiB: 5,120 units in superblocks of 256.
     fn layout() -> Layout {

@@ -1,7 +1,7 @@
 //! Writes: over the link into the buffer, from there by programs to flash, interleaved with garbage
 //! collection.
 
-use block::{Nanos, Status};
+use hoistway_block::{Nanos, Status};
 
 use super::commands::{InFlight, Work};
 use super::layout::UNIT_SECTORS;

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use block::{Direction, Nanos};
+use hoistway_block::{Direction, Nanos};
 
 use super::error::ModelError;
 

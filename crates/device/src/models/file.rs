@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use block::Direction;
+use hoistway_block::Direction;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

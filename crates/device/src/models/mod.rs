@@ -12,7 +12,7 @@ mod file;
 mod kind;
 mod preset;
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 
 use crate::any::AnyDevice;
 use crate::array::Array;

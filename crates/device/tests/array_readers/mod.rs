@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation};
+use hoistway_block::{Extent, Flags, HardwareQueue, Nanos, Operation};
 use hoistway_device::{Command, Completion, Device, NEVER, Submit};
 
 /// Read-ahead windows of 32 pages.

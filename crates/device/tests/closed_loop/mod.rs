@@ -2,8 +2,8 @@
 //! tests.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use block::random::{Stream, fnv1a64, fnv1a64_continued};
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation};
+use hoistway_block::random::{Stream, fnv1a64, fnv1a64_continued};
+use hoistway_block::{Extent, Flags, HardwareQueue, Nanos, Operation};
 use hoistway_device::{AnyDevice, Command, Completion, Device, Model, NEVER, Submit};
 
 /// The results of a closed loop.

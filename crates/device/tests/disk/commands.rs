@@ -1,7 +1,7 @@
 //! Commands that are rejected, dropped, or move no data; configurations of other disks.
 
-use block::random::Stream;
-use block::{Extent, Flags, HardwareQueue, Operation, Status};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Flags, HardwareQueue, Operation, Status};
 use hoistway_device::{AnyDevice, Command, Completion, Device, Disk, DiskParameters, NEVER, Submit};
 
 use crate::assert_near;

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Extent, Flags, Nanos, Operation, Sector};
+use hoistway_block::{Extent, Flags, Nanos, Operation, Sector};
 use hoistway_device::{Completion, Device, DiskParameters, NEVER};
 
 use crate::driver::{disk, submit};

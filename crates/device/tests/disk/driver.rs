@@ -1,8 +1,8 @@
 //! Hosts for one disk: a closed loop of commands, and a queue in the host in front of the disk's
 //! own.
 
-use block::random::Stream;
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation, Sector};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Flags, HardwareQueue, Nanos, Operation, Sector};
 use hoistway_device::{Command, Completion, Device, Disk, DiskParameters, NEVER, Submit};
 
 /// From the completion of a command to the next one of a closed loop.

@@ -1,6 +1,6 @@
 //! Random reads: positioning, the gain of NCQ, ageing.
 
-use block::{Extent, Flags, Nanos, Operation};
+use hoistway_block::{Extent, Flags, Nanos, Operation};
 use hoistway_device::DiskParameters;
 
 use crate::assert_near;

@@ -1,6 +1,6 @@
 //! Streams: the media rate, the read cache, attaching to a prefetch.
 
-use block::{Extent, Flags, Nanos, Operation};
+use hoistway_block::{Extent, Flags, Nanos, Operation};
 use hoistway_device::{Completion, Device, Disk, DiskParameters, NEVER};
 
 use crate::driver::{HOST_NS, closed_loop, disk, sata, sequential, submit};

@@ -1,6 +1,6 @@
 //! The write cache, FUA, flushes.
 
-use block::{Extent, Flags, Nanos, Operation};
+use hoistway_block::{Extent, Flags, Nanos, Operation};
 use hoistway_device::{Completion, Device, Disk, DiskParameters, NEVER};
 
 use crate::assert_near;

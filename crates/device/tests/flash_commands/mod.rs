@@ -2,8 +2,8 @@
 
 use crate::flash_host::presets::{nvme, ssd, ssd_plextor};
 use crate::flash_host::{flash, submit, wait_for};
-use block::random::Stream;
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation, Status};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Flags, HardwareQueue, Nanos, Operation, Status};
 use hoistway_device::{Command, Completion, Device, Flash, FlashParameters, NEVER, Submit};
 
 const UNIT: u32 = 8;

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use block::{Extent, Flags, Nanos, Operation};
+use hoistway_block::{Extent, Flags, Nanos, Operation};
 use hoistway_device::{Completion, Device, Flash, NEVER};
 
 use super::submit;

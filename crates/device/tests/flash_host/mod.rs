@@ -7,8 +7,8 @@ pub mod presets;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use block::random::Stream;
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Flags, HardwareQueue, Nanos, Operation};
 use hoistway_device::{Command, Completion, Device, Flash, FlashParameters, NEVER, Submit};
 
 /// A device with these settings under seed 1.

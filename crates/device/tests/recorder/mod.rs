@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use block::random::Stream;
-use block::{Nanos, Operation, Sector, Status};
+use hoistway_block::random::Stream;
+use hoistway_block::{Nanos, Operation, Sector, Status};
 use hoistway_device::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 
 /// A command to a member, with its time of arrival.

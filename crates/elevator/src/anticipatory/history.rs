@@ -3,7 +3,7 @@
 //! All averages are exponentially weighted, and a new sample has weight 1/8: x <- (7x + 256 sample)
 //! / 8, so that 256 stands for 1.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// Think times are capped just below this.
 const LONGEST_THINK_NS: Nanos = 20_000_000;

@@ -27,8 +27,8 @@ use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, OrderedSet};
 use crate::traits::{Passing, Traits};
 use crate::tunable::{SettingError, Tunable};
-use block::{ContextId, Generation, HardwareQueue, Nanos, RequestId};
 use history::{Issuer, NewIssuers};
+use hoistway_block::{ContextId, Generation, HardwareQueue, Nanos, RequestId};
 use tunables::Settings;
 use wait::{Awaited, Wait};
 

@@ -3,8 +3,8 @@
 use super::Anticipatory;
 use crate::interface::Wake;
 use crate::request::Requests;
-use block::time::is_due;
-use block::{ContextId, Nanos, RequestId};
+use hoistway_block::time::is_due;
+use hoistway_block::{ContextId, Nanos, RequestId};
 
 /// A request is near up to this many sectors ahead of the last one, or half as many behind it; both
 /// double per ms of waiting.

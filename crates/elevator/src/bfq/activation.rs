@@ -5,7 +5,7 @@ use super::Bfq;
 use super::profile::Preempts;
 use super::state::{DEFAULT_WEIGHT, Marks, class_index};
 use crate::structures::NIL;
-use block::GroupId;
+use hoistway_block::GroupId;
 
 /// A queue whose next request arrives within this many times `slice_idle` after its last completion
 /// ("in time") keeps the budget that it had left.

@@ -8,7 +8,7 @@ use super::Bfq;
 use crate::actuators::Actuators;
 use crate::request::Bio;
 use crate::structures::{Array, NIL, NoMemory};
-use block::{ContextId, Sector, SectorRange};
+use hoistway_block::{ContextId, Sector, SectorRange};
 
 /// An actuator with fewer requests than this is underutilised (Linux: `actuator_load_threshold`).
 const SHORT_OF_WORK: u32 = 4;

@@ -10,8 +10,8 @@ use super::state::{Held, Marks, Queue, Slot};
 use crate::account::Kind;
 use crate::request::Bio;
 use crate::structures::NIL;
-use block::time::MILLISECOND;
-use block::{Class, Direction, Extent, Flags, GroupId, Nanos, RequestId};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{Class, Direction, Extent, Flags, GroupId, Nanos, RequestId};
 
 /// A shorter request does not end idling for throughput, because others may still be merged into
 /// it.

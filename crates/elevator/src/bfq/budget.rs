@@ -5,8 +5,8 @@ use super::Bfq;
 use super::state::Marks;
 use super::tunables::SLICE_IDLE_NS;
 use crate::structures::NIL;
-use block::Nanos;
-use block::time::MILLISECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::MILLISECOND;
 
 /// Initial value of the largest budget, in sectors; also used until enough budgets have been
 /// assigned.

@@ -11,7 +11,7 @@ use crate::request::Requests;
 use crate::structures::NIL;
 use alloc::vec;
 use alloc::vec::Vec;
-use block::Class;
+use hoistway_block::Class;
 
 /// Reports a rule that does not hold.
 fn must(holds: bool, what: &'static str, at: u32) -> Result<(), Violation> {

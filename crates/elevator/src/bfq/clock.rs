@@ -2,9 +2,9 @@
 //! exact.
 
 use crate::interface::Configuration;
-use block::Nanos;
-use block::time::{MILLISECOND, SECOND};
 use core::num::NonZeroU64;
+use hoistway_block::Nanos;
+use hoistway_block::time::{MILLISECOND, SECOND};
 
 /// The value of a timer that is not set.
 pub const NEVER: Nanos = Nanos::MAX;

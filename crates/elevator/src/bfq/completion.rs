@@ -8,7 +8,7 @@ use super::state::{Held, Marks};
 use crate::interface::Wake;
 use crate::request::Requests;
 use crate::structures::NIL;
-use block::RequestId;
+use hoistway_block::RequestId;
 
 /// With at least one more request than this, queued or in the device, a completion is a sample of
 /// the device's depth.

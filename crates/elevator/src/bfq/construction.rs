@@ -19,7 +19,7 @@ use super::wf2q::{ServiceTree, WEIGHT_MAX};
 use crate::interface::{Configuration, Form, Policy};
 use crate::message::Messages;
 use crate::structures::{Array, Bitmap, Links, List, NIL, NoMemory, SortedLinks};
-use block::GroupId;
+use hoistway_block::GroupId;
 
 impl Policy for Bfq {
     type Profile = &'static Profile;

@@ -9,7 +9,7 @@ use super::wf2q::weight_of;
 use crate::interface::Wake;
 use crate::request::Bio;
 use crate::structures::NIL;
-use block::{Class, ContextId, Priority};
+use hoistway_block::{Class, ContextId, Priority};
 
 /// The queue for requests for which no other record is free. It is never freed, merged or moved.
 pub const SPARE_QUEUE: u32 = 0;

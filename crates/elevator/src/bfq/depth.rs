@@ -5,7 +5,7 @@ use super::Bfq;
 use crate::interface::Admission;
 use crate::request::Bio;
 use crate::structures::NIL;
-use block::Direction;
+use hoistway_block::Direction;
 
 /// The tag limit of a queue that already has its share: with it, the queue gets a tag only while no
 /// other limited request holds one.

@@ -45,7 +45,7 @@ impl Divisor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
 
     #[test]
     fn a_quotient_by_inverse_is_exact() {

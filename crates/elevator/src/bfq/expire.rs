@@ -4,7 +4,7 @@ use super::Bfq;
 use super::budget::TurnEnd;
 use super::state::Marks;
 use crate::structures::NIL;
-use block::Nanos;
+use hoistway_block::Nanos;
 
 impl Bfq {
     /// Ends the turn of the queue in service. `ended_at_ns` lies in the past if the idle timer

@@ -7,7 +7,7 @@ use super::state::{Entity, Held, Marks, NEW_ENTITY, Set, UNKNOWN_GROUP};
 use super::wf2q::{ServiceTree, WEIGHT_MAX, WEIGHT_MIN};
 use crate::group::GroupSettings;
 use crate::structures::NIL;
-use block::GroupId;
+use hoistway_block::GroupId;
 
 /// The weight in BFQ's range: 1 to 1000 as in `blkio.bfq.weight`; larger ones are capped.
 #[inline]

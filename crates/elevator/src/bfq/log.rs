@@ -2,7 +2,7 @@
 //! in front.
 
 use super::Bfq;
-use block::{ContextId, GroupId};
+use hoistway_block::{ContextId, GroupId};
 
 impl Bfq {
     /// A message about the device.

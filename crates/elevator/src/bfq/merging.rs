@@ -8,7 +8,7 @@ use super::Bfq;
 use super::contexts::SPARE_QUEUE;
 use super::state::{Marks, Raising, Saved};
 use crate::structures::NIL;
-use block::Class;
+use hoistway_block::Class;
 
 /// Positions within this distance may belong to one stream.
 const CLOSE_SECTORS: u64 = 8_192;

@@ -5,8 +5,8 @@ use super::Bfq;
 use super::state::{Held, Marks};
 use super::tunables::Settings;
 use crate::structures::NIL;
-use block::Extent;
 use core::hint::select_unpredictable;
+use hoistway_block::Extent;
 
 /// A request that begins more sectors than this from the end of the last one is far; on flash only
 /// if it is also shorter than the next constant.

@@ -6,8 +6,8 @@ use super::budget::DEFAULT_MAX_BUDGET;
 use super::next_request::{LONG_ON_FLASH_SECTORS, is_far_from};
 use super::profile::Profile;
 use super::turn_rate::{ENOUGH_LONG_TURNS, FAST_RAISING_MS};
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
-use block::{Extent, Nanos};
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
+use hoistway_block::{Extent, Nanos};
 
 /// Rates are in sectors per microsecond with this many fractional bits.
 pub const RATE_SHIFT: u32 = 16;

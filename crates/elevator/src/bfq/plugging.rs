@@ -5,8 +5,8 @@ use super::Bfq;
 use super::clock::NEVER;
 use super::state::Marks;
 use crate::structures::NIL;
-use block::time::MILLISECOND;
-use block::{Class, Nanos};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{Class, Nanos};
 
 /// Longest idle period for seeky queues that are not raised.
 const SEEKY_IDLE_NS: Nanos = 2 * MILLISECOND;

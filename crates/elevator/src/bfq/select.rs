@@ -9,8 +9,8 @@ use super::state::{Held, Marks};
 use super::{Bfq, Why};
 use crate::interface::Dispatch;
 use crate::structures::NIL;
-use block::time::MILLISECOND;
-use block::{Class, Extent, Nanos, RequestId};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{Class, Extent, Nanos, RequestId};
 
 /// Linux polls a device that is idled for a queue again after this time (BLK_MQ_BUDGET_DELAY).
 const REPOLL_NS: Nanos = 3 * MILLISECOND;

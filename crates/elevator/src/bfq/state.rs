@@ -4,7 +4,7 @@
 use super::contexts::SPARE_QUEUE;
 use crate::account::{GroupAccount, Kind};
 use crate::structures::{List, NIL, Tree};
-use block::{Class, GroupId, Nanos, RequestId};
+use hoistway_block::{Class, GroupId, Nanos, RequestId};
 
 /// The state of a request within BFQ.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -462,7 +462,7 @@ pub struct Context {
     pub requests: u32,
     /// Its queues, or NIL: async, sync.
     pub queues: [u32; 2],
-    pub priority: block::Priority,
+    pub priority: hoistway_block::Priority,
     /// The group of its queues, or NIL if that group was removed.
     pub group: u32,
     /// Candidate queue for a stable merge of its own, or NIL.
@@ -475,7 +475,7 @@ pub const UNKNOWN_CONTEXT: Context = Context {
     is_stably_merged: false,
     requests: 0,
     queues: [NIL; 2],
-    priority: block::Priority::NONE,
+    priority: hoistway_block::Priority::NONE,
     group: NIL,
     stable_candidate: NIL,
     saved: None,

@@ -433,7 +433,7 @@ impl ByFinish {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
 
     /// Checks order, colours, smallest starts and links below `top`. Returns the number of black
     /// nodes on each path.

@@ -4,8 +4,8 @@
 use super::Bfq;
 use super::clock::{Clock, Spans};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::Nanos;
-use block::time::{MICROSECOND, MILLISECOND};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MICROSECOND, MILLISECOND};
 
 const INT_MAX: i64 = i32::MAX as i64;
 const UINT_MAX: i64 = u32::MAX as i64;

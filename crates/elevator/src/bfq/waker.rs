@@ -5,8 +5,8 @@ use super::Bfq;
 use super::contexts::SPARE_QUEUE;
 use super::state::Marks;
 use crate::structures::NIL;
-use block::Nanos;
-use block::time::MILLISECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::MILLISECOND;
 
 /// A request that comes later than this after a completion was not triggered by it.
 const SOON_NS: Nanos = 4 * MILLISECOND;

@@ -10,7 +10,7 @@ use super::divisor::Divisor;
 use super::state::{Marks, Set};
 use super::timestamps::{ByFinish, is_later};
 use crate::structures::NIL;
-use block::{Class, GroupId};
+use hoistway_block::{Class, GroupId};
 
 /// Fractional bits of virtual time.
 const SHIFT: u32 = 22;

@@ -6,7 +6,7 @@ use super::state::{Held, Marks, Slot};
 use crate::account::Kind;
 use crate::request::{Bio, Requests};
 use crate::structures::NIL;
-use block::{Direction, Flags, GroupId, Nanos, RequestId};
+use hoistway_block::{Direction, Flags, GroupId, Nanos, RequestId};
 
 /// Where positioning costs time, a longer jump than this is a seek.
 const SEEK_ABOVE_SECTORS: u64 = 800;

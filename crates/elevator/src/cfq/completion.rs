@@ -5,7 +5,7 @@ use super::expire::Rest;
 use super::state::{Marks, Slot};
 use crate::request::Requests;
 use crate::structures::NIL;
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// A device with fewer requests at a time than this does not reorder.
 const QUEUEING_FROM: u32 = 5;

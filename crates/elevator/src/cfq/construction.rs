@@ -14,7 +14,7 @@ use crate::group::{GroupSettings, WEIGHT_DEFAULT};
 use crate::interface::{Configuration, Form, Policy};
 use crate::message::Messages;
 use crate::structures::{Array, Links, List, NIL, NoMemory, SortedLinks, Tree};
-use block::{Class, GroupId, Nanos};
+use hoistway_block::{Class, GroupId, Nanos};
 
 /// The weight range of 2.6, and the default weight of the root.
 const WEIGHT_MIN: u32 = 100;

@@ -7,7 +7,7 @@ use super::state::{Context, FREE_QUEUE, Held, Marks, Queue, ThinkTime, UNKNOWN_C
 use crate::interface::Wake;
 use crate::request::Bio;
 use crate::structures::NIL;
-use block::{Class, ContextId, GroupId, Priority};
+use hoistway_block::{Class, ContextId, GroupId, Priority};
 
 /// The queue for requests for which no other record is free. It is never freed.
 pub const SPARE_QUEUE: u32 = 0;

@@ -9,7 +9,7 @@ use super::state::{Held, Marks, Slot};
 use crate::interface::Dispatch;
 use crate::request::Requests;
 use crate::structures::NIL;
-use block::RequestId;
+use hoistway_block::RequestId;
 
 /// CFQ of 2.6.26 lets a lone queue have this many rounds in flight.
 const ROUNDS_ALONE: u64 = 4;

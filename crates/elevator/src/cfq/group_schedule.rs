@@ -5,7 +5,7 @@ use super::Cfq;
 use super::profile::NoIdle;
 use super::service_tree::decoded;
 use super::state::{WORKLOAD_TYPES, Workload, WorkloadType};
-use block::Class;
+use hoistway_block::Class;
 
 /// Fixed-point shift of `vdisktime`.
 const SERVICE_SHIFT: u32 = 12;

@@ -5,7 +5,7 @@
 //! until they are charged next, because a charge makes a group leave and enter again.
 
 use super::Cfq;
-use block::GroupId;
+use hoistway_block::GroupId;
 
 /// The whole device.
 pub const WHOLE: u64 = 1 << 12;

@@ -4,7 +4,7 @@
 use super::Cfq;
 use super::state::WorkloadType;
 use crate::message::Message;
-use block::{ContextId, GroupId};
+use hoistway_block::{ContextId, GroupId};
 
 impl Cfq {
     /// A message about the device.

@@ -5,7 +5,7 @@ use super::Cfq;
 use super::expire::Rest;
 use super::state::{Marks, Queue, WorkloadType};
 use crate::structures::NIL;
-use block::{Class, GroupId};
+use hoistway_block::{Class, GroupId};
 
 /// The result of the selection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

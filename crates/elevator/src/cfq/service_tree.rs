@@ -5,7 +5,7 @@ use super::profile::Isolation;
 use super::slices::{key_offset, priority_slice};
 use super::state::{Marks, TREES_PER_GROUP, WorkloadType, class_number};
 use crate::structures::NIL;
-use block::{Class, GroupId};
+use hoistway_block::{Class, GroupId};
 
 /// Keys are signed, but trees compare unsigned numbers.
 #[inline]

@@ -2,7 +2,7 @@
 
 use super::Cfq;
 use super::state::{Marks, WORKLOAD_TYPES, WorkloadType, class_number};
-use block::Class;
+use hoistway_block::Class;
 
 /// One level is worth a fifth of the base slice.
 const SLICE_SCALE: u64 = 5;

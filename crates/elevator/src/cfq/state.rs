@@ -2,7 +2,7 @@
 
 use crate::account::{GroupAccount, Kind};
 use crate::structures::{List, NIL, Tree};
-use block::{Class, GroupId, Nanos, Priority, RequestId};
+use hoistway_block::{Class, GroupId, Nanos, Priority, RequestId};
 
 /// The state of a request within CFQ.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

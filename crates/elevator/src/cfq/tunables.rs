@@ -4,9 +4,9 @@
 use super::profile::{Clock, Profile};
 use crate::interface::Configuration;
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::Nanos;
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
 use core::num::NonZeroU64;
+use hoistway_block::Nanos;
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
 
 /// A file in `iosched/`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@ use super::IoCost;
 use super::clock::ahead;
 use super::group::Stage;
 use crate::interface::Violation;
-use block::GroupId;
+use hoistway_block::GroupId;
 
 const fn violation(what: &'static str, at: u32) -> Violation {
     Violation { what, at }

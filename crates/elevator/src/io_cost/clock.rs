@@ -4,7 +4,7 @@
 //! 2^37 units are a second at 100 %. Counters wrap (at 10000 % after 15 days), so they are compared
 //! by difference.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// A point on the device's clock, or a span of it.
 pub type Vtime = u64;

@@ -6,7 +6,7 @@ use super::IoCost;
 use super::clock::{Vtime, ahead, scaled};
 use super::group::{Group, Stage};
 use super::hweight::charged;
-use block::{GroupId, Nanos};
+use hoistway_block::{GroupId, Nanos};
 
 /// Delay of a task's return to user space: 250 us for a group whose debt makes it 500 % of a period
 /// late, rising to 250 ms at 25000 %.

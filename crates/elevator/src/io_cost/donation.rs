@@ -4,7 +4,7 @@
 use super::IoCost;
 use super::clock::{Vtime, ahead, scaled};
 use super::hweight::ONE;
-use block::{GroupId, Nanos};
+use hoistway_block::{GroupId, Nanos};
 
 /// Budget that a lender should have left at the end of the next period, in per cent of a period.
 pub const TARGET_PERCENT: u64 = 50;

@@ -4,7 +4,7 @@ use super::clock::Vtime;
 use super::hweight::{ONE, weight_of};
 use crate::group::WEIGHT_DEFAULT;
 use crate::structures::List;
-use block::{GroupId, Nanos, Sector};
+use hoistway_block::{GroupId, Nanos, Sector};
 
 /// Usage and stalls of a group, for `io.stat`. Updated at the end of each period.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]

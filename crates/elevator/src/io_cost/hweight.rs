@@ -9,7 +9,7 @@ use super::clock::{Vtime, ahead};
 use super::group::Group;
 use crate::structures::NoMemory;
 use alloc::vec::Vec;
-use block::GroupId;
+use hoistway_block::GroupId;
 
 /// The whole device; also the unit of weights.
 pub const ONE: u32 = 1 << 16;

@@ -7,7 +7,7 @@ use super::hweight::charged;
 use super::{IoCost, MUST_NOT_WAIT};
 use crate::limiter::{BioId, Verdict};
 use crate::request::Bio;
-use block::{GroupId, Nanos};
+use hoistway_block::{GroupId, Nanos};
 
 /// How much of its weight a lender takes back at a time, in per cent.
 const TAKE_BACK_PERCENT: u32 = 25;

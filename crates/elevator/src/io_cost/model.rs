@@ -4,7 +4,7 @@
 use super::clock::{VTIME_PER_S, Vtime};
 use crate::request::Bio;
 use crate::throttle::Pair;
-use block::{Direction, Operation, Sector};
+use hoistway_block::{Direction, Operation, Sector};
 
 /// A page, in sectors.
 const PAGE_SECTORS: u64 = 8;

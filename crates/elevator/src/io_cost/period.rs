@@ -7,7 +7,7 @@ use super::donation::{Loans, TARGET_PERCENT};
 use super::hweight::ONE;
 use super::model::PERCENT_PPM;
 use super::vrate::Findings;
-use block::{GroupId, Nanos};
+use hoistway_block::{GroupId, Nanos};
 
 /// The margins `low` and `min`, in per cent of a period.
 const LOW_PERCENT: u64 = 20;

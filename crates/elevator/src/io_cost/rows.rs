@@ -4,7 +4,7 @@
 use super::IoCost;
 use super::model::{Control, Model, PERCENT_PPM, Qos};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// A tunable whose default follows from the device's class.
 const fn by_class(name: &'static str, unit: Unit, max: i64, doc: &'static str) -> Tunable {

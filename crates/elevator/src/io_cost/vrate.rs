@@ -6,7 +6,7 @@ use super::clock::{FULL_RATE, Vtime, nanos_of};
 use super::model::{Class, Control, PERCENT_PPM, Qos, charged_direction};
 use crate::limiter::RequestEnd;
 use crate::throttle::Pair;
-use block::{Direction, Nanos};
+use hoistway_block::{Direction, Nanos};
 
 /// Waiting for requests for more than this share of the time means that the device is saturated.
 const WAIT_BUSY_PERCENT: u64 = 5;

@@ -6,8 +6,8 @@
 //! is recorded as a delay that the group owes. Source: Linux 6.1 block/blk-cgroup.c,
 //! blkcg_scale_delay.
 
-use block::Nanos;
-use block::time::{MILLISECOND, SECOND, since};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MILLISECOND, SECOND, since};
 
 /// The longest delay at one time.
 const LONGEST_NS: Nanos = 250 * MILLISECOND;

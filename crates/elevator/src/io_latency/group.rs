@@ -3,8 +3,8 @@
 use super::delay::Delay;
 use super::samples::Samples;
 use crate::structures::List;
-use block::time::{MILLISECOND, SECOND};
-use block::{GroupId, Nanos};
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::{GroupId, Nanos};
 
 /// No limit of depth.
 pub const UNLIMITED: u32 = u32::MAX;

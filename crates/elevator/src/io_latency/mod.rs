@@ -28,9 +28,9 @@ use crate::locking::LimiterCost;
 use crate::message::{Message, Messages};
 use crate::request::Bio;
 use crate::structures::{Array, Links, List, NoMemory};
-use block::time::SECOND;
-use block::{Flags, GroupId, Nanos};
 use group::{Group, UNLIMITED};
+use hoistway_block::time::SECOND;
+use hoistway_block::{Flags, GroupId, Nanos};
 
 /// How often throttling is checked for a cause that has gone.
 const TIMER_NS: Nanos = SECOND;

@@ -4,8 +4,8 @@
 //! the influence of other groups. Source: Linux 6.1 block/blk-iolatency.c, latency_sum_ok;
 //! docs/specifications/throttle.md, section 5.
 
-use block::Nanos;
-use block::time::MILLISECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::MILLISECOND;
 
 /// Fixed-point unit of the decaying average.
 const ONE: u64 = 2_048;

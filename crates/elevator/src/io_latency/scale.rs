@@ -8,8 +8,8 @@
 use super::IoLatency;
 use super::group::{Children, DEFAULT_COOKIE, step_of};
 use super::samples::{Samples, decayed};
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
-use block::{GroupId, Nanos};
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
+use hoistway_block::{GroupId, Nanos};
 
 /// Minimum time between two changes of a cookie.
 const BETWEEN_CHANGES_NS: Nanos = 500 * MILLISECOND;

@@ -1,7 +1,7 @@
 //! The domains of kyber: kinds of I/O that are scheduled separately, and how many requests of each
 //! may be in flight.
 
-use block::Operation;
+use hoistway_block::Operation;
 
 /// A kind of I/O with its own tokens.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

@@ -7,8 +7,8 @@
 
 use super::domain::Domain;
 use crate::structures::{Array, NoMemory};
-use block::Nanos;
-use block::time::{MILLISECOND, SECOND};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MILLISECOND, SECOND};
 
 const BUCKETS: u32 = 8;
 /// Measured domains, in the order of their indices.

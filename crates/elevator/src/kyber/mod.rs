@@ -29,9 +29,9 @@ use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, NoMemory};
 use crate::traits::{Limits, Passing, Traits};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::{HardwareQueue, Nanos, Operation, RequestId, SoftwareQueue};
 use domain::{Domain, PerDomain, Tokens};
 use feedback::{Feedback, Finding, INTERVAL_NS, Span};
+use hoistway_block::{HardwareQueue, Nanos, Operation, RequestId, SoftwareQueue};
 
 crate::reasons! {
     /// Why a request was chosen.

@@ -6,7 +6,7 @@ use super::{CLASSES, MqDeadline};
 use crate::interface::Violation;
 use crate::request::Requests;
 use crate::structures::NIL;
-use block::{Class, Direction};
+use hoistway_block::{Class, Direction};
 
 impl MqDeadline {
     pub(super) fn check_all(&self, requests: &Requests) -> Result<(), Violation> {

@@ -3,7 +3,7 @@
 use super::MqDeadline;
 use super::state::{Held, Slot};
 use crate::request::Attributes;
-use block::{Class, RequestId};
+use hoistway_block::{Class, RequestId};
 
 impl MqDeadline {
     /// Counts a request once, however often it is inserted. Returns the state to keep of it.

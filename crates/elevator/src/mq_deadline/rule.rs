@@ -2,8 +2,8 @@
 //! of plain values.
 
 use crate::tunable::{OutOfRange, Tunable, Unit};
-use block::time::is_due;
-use block::{Direction, Nanos};
+use hoistway_block::time::is_due;
+use hoistway_block::{Direction, Nanos};
 
 crate::tunables! {
     /// The tunables, under the kernel's names.

@@ -2,7 +2,7 @@
 
 use super::profile::Remembers;
 use crate::structures::{List, NIL, OrderedLinks, OrderedSet};
-use block::{Class, Direction, Nanos, RequestId};
+use hoistway_block::{Class, Direction, Nanos, RequestId};
 
 /// The state of a request within the policy.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

@@ -15,7 +15,7 @@ use crate::interface::{Configuration, Violation};
 use crate::request::{Bio, Requests};
 use crate::structures::sorted::{SortedLinks, Tree};
 use crate::structures::{Array, Links, List, NIL, NoMemory};
-use block::{GroupId, Nanos, Operation};
+use hoistway_block::{GroupId, Nanos, Operation};
 use sole::SoleIssuer;
 pub use standing::{Lead, Standing};
 

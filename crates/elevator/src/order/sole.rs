@@ -4,7 +4,7 @@
 
 use super::{NIL, Order, ROOT, Strict, span};
 use crate::request::Bio;
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// The only active issuer.
 #[derive(Debug)]
@@ -159,8 +159,8 @@ mod tests {
     use crate::interface::Configuration;
     use crate::request::{Attributes, Requests};
     use alloc::vec::Vec;
-    use block::random::Stream;
-    use block::{ContextId, Extent, GroupId, Operation};
+    use hoistway_block::random::Stream;
+    use hoistway_block::{ContextId, Extent, GroupId, Operation};
 
     /// Two orders get the same calls; in one of them the fast path ends after every call. Choice,
     /// lead and activity must be the same. Weights are powers of two, so that sums of charges are

@@ -3,7 +3,7 @@
 use super::{Node, Order, ROOT, inverse, span};
 use crate::group::WEIGHT_DEFAULT;
 use crate::request::Bio;
-use block::{GroupId, Nanos};
+use hoistway_block::{GroupId, Nanos};
 
 /// Whether a queue, or a group that contains it, leads one of its siblings.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

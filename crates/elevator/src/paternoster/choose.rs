@@ -3,7 +3,7 @@
 use super::controller::{Phase, UNLIMITED};
 use super::*;
 use crate::order::{Lead, Standing};
-use block::time::{MILLISECOND, SECOND};
+use hoistway_block::time::{MILLISECOND, SECOND};
 
 /// Every request is charged at least 4 KiB.
 pub(super) const LEAST_SECTORS: u32 = 8;

@@ -2,7 +2,7 @@
 //! real-time and idle classes.
 
 use crate::structures::{Links, List};
-use block::Class;
+use hoistway_block::Class;
 
 /// Real-time requests in a row before one of another class.
 pub const REAL_TIME_RUN_COUNT: u32 = 16;

@@ -17,8 +17,8 @@
 //! question. The controller is a pure function of epochs: an epoch's results come in, the next
 //! setting comes out. Ratios have 16 fractional bits, numbers of requests 8.
 
-use block::Nanos;
-use block::time::MILLISECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::MILLISECOND;
 
 /// One, as a ratio.
 const ONE: i64 = 1 << 16;

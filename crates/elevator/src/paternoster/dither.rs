@@ -1,7 +1,7 @@
 //! Rounds the floor over time: a floor of 3.4 requests is 3 for some periods and 4 for others.
 
 use super::controller::REQUEST;
-use block::Nanos;
+use hoistway_block::Nanos;
 
 #[derive(Clone, Debug)]
 pub struct Dither {

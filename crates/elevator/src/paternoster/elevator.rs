@@ -7,8 +7,8 @@ use super::*;
 use crate::locking::Locking;
 use crate::order::Place;
 use crate::traits::Passing;
-use block::time::MILLISECOND;
-use block::{Direction, Priority};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{Direction, Priority};
 
 /// Weight of a request without a priority: that of level 4.
 const WITHOUT_LEVEL: u32 = 40;

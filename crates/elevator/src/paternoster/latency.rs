@@ -1,7 +1,7 @@
 //! `lat_us`: allows fewer requests in flight while more than a twentieth of the sync reads exceed
 //! the bound in the device.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// Windows with fewer sync reads than this are not judged.
 const LEAST_READS: u32 = 64;

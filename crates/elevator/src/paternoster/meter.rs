@@ -2,8 +2,8 @@
 //! completed.
 
 use super::controller::{Epoch, REQUEST};
-use block::Nanos;
-use block::time::MILLISECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::MILLISECOND;
 
 /// Fewer completions than this say little about a rate.
 const LEAST_REQUESTS: u32 = 64;

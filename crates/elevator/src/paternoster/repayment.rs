@@ -2,7 +2,7 @@
 //! the period after it: the allowed lead shrinks evenly to zero. A lead that is left at the end is
 //! forgiven.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 #[derive(Clone, Debug)]
 pub struct Repayment {

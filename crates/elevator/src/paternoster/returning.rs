@@ -2,8 +2,8 @@
 //! next one as soon as one of them completes. Expected requests count as in flight, so that no
 //! leader takes the place of a tenant that lags and returns within microseconds.
 
-use block::Nanos;
-use block::time::MICROSECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::MICROSECOND;
 
 /// Minimum time that an issuer takes to return, however fast the device is.
 const LEAST_NS: Nanos = 20 * MICROSECOND;

@@ -12,8 +12,8 @@ use super::sweep::Sweeps;
 use super::{Paternoster, Why};
 use crate::order::{Lead, Standing};
 use crate::structures::{NIL, NoMemory};
-use block::time::{MILLISECOND, SECOND};
-use block::{Nanos, Sector};
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::{Nanos, Sector};
 
 /// An issuer seeks if its recent rate is less than a quarter of the best: streams differ by a
 /// factor of two from zone to zone, and random requests differ from streams by ten.

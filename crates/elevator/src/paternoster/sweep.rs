@@ -6,7 +6,7 @@
 //! in order of arrival.
 
 use crate::structures::{Array, NoMemory, SortedLinks, Tree};
-use block::Sector;
+use hoistway_block::Sector;
 
 /// With *n* random requests queued, a sweep takes 2 *n*: those that were there, and those that
 /// arrived ahead of it. A sweep of twice that length is following arrivals just ahead of it, and
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use alloc::collections::VecDeque;
     use alloc::vec::Vec;
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
 
     /// One leaf's requests in order of arrival, beside its sweep.
     struct Leaf {

@@ -3,7 +3,7 @@
 
 use crate::account::{ByKind, GroupAccount};
 use crate::structures::{Array, NoMemory};
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// Counters of one direction's requests, either sync or async.
 #[derive(Copy, Clone, Debug)]

@@ -5,7 +5,7 @@
 //! and while bios wait, at least rate x t less one bio. Debts are kept as the time when they are paid off,
 //! and a remainder, so that no rounding adds up. This is the generic cell rate algorithm (ITU-T I.371).
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// A rate that means "no limit".
 pub const UNLIMITED: u64 = u64::MAX;

@@ -6,7 +6,7 @@
 //! list, and the same lane of each group below that owes nothing.
 
 use crate::structures::{Array, Links, List, NoMemory};
-use block::{Direction, GroupId};
+use hoistway_block::{Direction, GroupId};
 
 /// Lanes of a group.
 pub const LANES: u8 = 4;

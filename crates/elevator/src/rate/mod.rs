@@ -25,8 +25,8 @@ use crate::limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, Verdic
 use crate::locking::LimiterCost;
 use crate::request::Bio;
 use crate::structures::{Array, NoMemory, SortedLinks, Tree};
-use block::{Direction, Flags, GroupId, Nanos, Operation};
 use bucket::Bucket;
+use hoistway_block::{Direction, Flags, GroupId, Nanos, Operation};
 use lanes::{Giver, Lane, Lanes, Waiting};
 
 /// Deepest level of the tree that is visited: a bound for every walk upwards. Paths of 256 bytes, which the

@@ -9,8 +9,8 @@
 use super::Rule;
 use crate::locking::{BESIDE_WITH_ISSUERS, Locking};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::Nanos;
-use block::time::{MILLISECOND, SECOND};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MILLISECOND, SECOND};
 
 crate::tunables! {
     /// The tunables' values.

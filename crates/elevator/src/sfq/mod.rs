@@ -30,8 +30,8 @@ use crate::structures::{Array, NIL, NoMemory};
 use crate::tag_shares::TagShares;
 use crate::traits::{Passing, Traits};
 use crate::tunable::{SettingError, Tunable};
-use block::time::is_due;
-use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use hoistway_block::time::is_due;
+use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
 /// SFQ(D): at most D requests in flight.
 pub type SfqD = StartTime<depth::FixedDepth>;

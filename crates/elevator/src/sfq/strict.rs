@@ -4,7 +4,7 @@
 use super::Rule;
 use crate::locking::{BESIDE_WITH_ISSUERS, Locking};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::Nanos;
+use hoistway_block::Nanos;
 
 crate::tunables! {
     /// The tunables' values.

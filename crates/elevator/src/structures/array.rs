@@ -82,7 +82,7 @@ impl<T> Array<T> {
     #[inline]
     pub fn prefetch(&self, index: u32) {
         if let Some(item) = self.items.get(index as usize) {
-            prefetch::for_write(item);
+            hoistway_prefetch::for_write(item);
         }
     }
 

@@ -23,4 +23,4 @@ pub use ordered::{OrderedLinks, OrderedSet, Removed};
 pub use sorted::{SortedLinks, Tree};
 
 /// "None" in links; no array is long enough for it to be an index.
-pub use block::NIL;
+pub use hoistway_block::NIL;

@@ -7,7 +7,7 @@ use super::slice::{Limit, Ticks};
 use super::{Throttle, charged_bytes};
 use crate::limiter::{BioId, Verdict};
 use crate::request::Bio;
-use block::{Direction, Flags, GroupId, Nanos};
+use hoistway_block::{Direction, Flags, GroupId, Nanos};
 
 /// The numbers of reads and of writes that are moved in one visit to a group, reads first.
 const READS_PER_VISIT: u32 = 6;

@@ -8,7 +8,7 @@
 use super::slice::{Limit, Slice, Ticks, UNLIMITED};
 use crate::group::{IoLimits, Rates};
 use crate::structures::{Array, Links, List, NoMemory};
-use block::{Direction, GroupId};
+use hoistway_block::{Direction, GroupId};
 
 /// One value per direction; access to them cannot fail.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]

@@ -9,7 +9,7 @@ use super::group::{Group, IdleStats};
 use super::slice::Ticks;
 use crate::request::Bio;
 use crate::structures::{Array, NoMemory};
-use block::{Direction, GroupId, Nanos, Operation};
+use hoistway_block::{Direction, GroupId, Nanos, Operation};
 
 /// Number of size classes of bios.
 pub const BUCKETS: u32 = 9;

@@ -5,7 +5,7 @@ use super::group::{DIRECTIONS, Group, Pair, Rules, limits_of};
 use super::log::SliceEvent;
 use super::slice::{Limit, Ticks, UNLIMITED};
 use crate::group::{GroupSettings, IoLimits};
-use block::{Direction, GroupId};
+use hoistway_block::{Direction, GroupId};
 
 /// The limit of a group without a best-effort limit while others are protected (`.low`).
 const FLOOR: Limit = Limit { bytes_per_s: 320 * 1024, ios_per_s: 10 };

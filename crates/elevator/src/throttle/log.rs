@@ -12,7 +12,7 @@ use super::idle::BUCKETS;
 use super::slice::{Limit, Ticks, Trimmed};
 use crate::message::{Message, NUMBERS};
 use crate::request::Bio;
-use block::{Direction, GroupId};
+use hoistway_block::{Direction, GroupId};
 
 /// What happened to a slice.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

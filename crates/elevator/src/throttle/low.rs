@@ -9,7 +9,7 @@
 use super::Throttle;
 use super::group::DIRECTIONS;
 use super::slice::Ticks;
-use block::GroupId;
+use hoistway_block::GroupId;
 
 /// The state of the device.
 #[derive(Copy, Clone, Debug)]
@@ -54,7 +54,7 @@ impl State {
 impl Throttle {
     /// Called with each bio of a group: with its first one, the group counts as having just reached
     /// its limit.
-    pub(super) fn first_bio(&mut self, group: GroupId, direction: block::Direction, now: Ticks) {
+    pub(super) fn first_bio(&mut self, group: GroupId, direction: hoistway_block::Direction, now: Ticks) {
         let overflow_at = self.groups.at_mut(group.0).low_state.overflow_at.of_mut(direction);
         if *overflow_at == 0 {
             *overflow_at = now;
@@ -117,7 +117,8 @@ impl Throttle {
 
     fn group_can_upgrade(&mut self, group: GroupId, now: Ticks) -> bool {
         let entry = self.groups.at(group.0);
-        let (reads, writes) = (entry.has_low(block::Direction::Read), entry.has_low(block::Direction::Write));
+        let (reads, writes) =
+            (entry.has_low(hoistway_block::Direction::Read), entry.has_low(hoistway_block::Direction::Write));
         if !reads && !writes {
             return true;
         }

@@ -35,9 +35,9 @@ use crate::message::{Message, Messages};
 use crate::request::Bio;
 use crate::structures::{Array, NoMemory, SortedLinks, Tree};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::{Flags, GroupId, Nanos, Operation};
 pub(crate) use group::Pair;
 use group::{DIRECTIONS, Group, Nodes, ServiceQueue};
+use hoistway_block::{Flags, GroupId, Nanos, Operation};
 use idle::Baselines;
 use low::State;
 use slice::{Clock, Ticks};
@@ -266,8 +266,9 @@ impl Limiter for Throttle {
         if held != self.held {
             return Err(Violation { what: "waiting and held bios are equally many", at: held });
         }
-        if self.held > 0 && self.timers.is_empty() && self.nodes.count(&self.top, block::Direction::Read) == 0 {
-            let is_released = self.nodes.count(&self.top, block::Direction::Write) > 0;
+        if self.held > 0 && self.timers.is_empty() && self.nodes.count(&self.top, hoistway_block::Direction::Read) == 0
+        {
+            let is_released = self.nodes.count(&self.top, hoistway_block::Direction::Write) > 0;
             if !is_released {
                 return Err(Violation { what: "a timer runs while bios wait", at: held });
             }

@@ -7,7 +7,7 @@
 use super::Throttle;
 use super::group::{Node, Pair};
 use super::slice::Ticks;
-use block::GroupId;
+use hoistway_block::GroupId;
 
 impl Throttle {
     /// Takes a waiting bio out of its queue. False if it does not wait.

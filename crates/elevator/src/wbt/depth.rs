@@ -5,8 +5,8 @@
 //! it, up to three quarters of the device's depth. Source: Linux 6.1 block/blk-rq-qos.c,
 //! rq_depth_calc_max_depth, and block/blk-wbt.c; docs/specifications/throttle.md, section 6.
 
-use block::Nanos;
-use block::time::MILLISECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::MILLISECOND;
 
 /// Depth of step 0, if the device accepts that many.
 const DEFAULT_DEPTH: u32 = 16;

@@ -30,9 +30,9 @@ use crate::message::{Message, Messages};
 use crate::request::Bio;
 use crate::structures::{Array, Links, List, NoMemory};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::time::{MICROSECOND, MILLISECOND, since};
-use block::{Nanos, Operation};
 use depth::Staircase;
+use hoistway_block::time::{MICROSECOND, MILLISECOND, since};
+use hoistway_block::{Nanos, Operation};
 use queues::{CLASSES, Class, Need, Phase, Queues, Tracked, class_of, need_of};
 use window::{WatchedRead, Window};
 

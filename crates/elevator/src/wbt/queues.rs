@@ -3,7 +3,7 @@
 
 use crate::request::Bio;
 use crate::structures::List;
-use block::{Flags, Operation};
+use hoistway_block::{Flags, Operation};
 
 /// Classes of writes, each with its own count and queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

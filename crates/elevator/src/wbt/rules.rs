@@ -5,8 +5,8 @@ use super::queues::{CLASSES, Class, Need, Phase, Tracked};
 use super::window::{Health, WatchedRead, Window};
 use super::{State, Wbt};
 use crate::limiter::BioId;
-use block::Nanos;
-use block::time::{MICROSECOND, MILLISECOND, SECOND, since};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND, since};
 
 /// A read within this time still counts as concurrent.
 const NEAR_READ_NS: Nanos = 100 * MILLISECOND;

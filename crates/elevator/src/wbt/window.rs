@@ -6,8 +6,8 @@
 //! latency_exceeded; docs/specifications/throttle.md, section 6.
 
 use crate::request::Bio;
-use block::Nanos;
-use block::time::since;
+use hoistway_block::Nanos;
+use hoistway_block::time::since;
 
 /// Writes that a window must contain before a slow read is blamed on writes.
 const ENOUGH_WRITES: u32 = 3;
@@ -116,7 +116,7 @@ impl WatchedRead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Extent, Operation};
+    use hoistway_block::{Extent, Operation};
 
     const TARGET: Nanos = 2_000;
     const LENGTH: Nanos = 100_000;

@@ -6,14 +6,13 @@
 //! It calls the policy directly and not through a request queue, because tags and merging would
 //! blur the exact time of each dispatch.
 
-use block::time::{MILLISECOND, SECOND};
-use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId, SectorRange};
-use elevator::{
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId, SectorRange};
+use hoistway_elevator::{
     Actuators, Admission, Any, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position,
     Requests, registry,
 };
-use hoistway_elevator as elevator;
-use testbed::notation::{bio, show};
+use hoistway_testbed::notation::{bio, show};
 
 /// One version of each form that behaves differently: up to 5.1; since the patch series of March
 /// 2019, which is in 5.2; 6.1; and the newest.

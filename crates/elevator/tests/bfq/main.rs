@@ -12,5 +12,5 @@ mod settings;
 
 #[test]
 fn the_page_shows_the_tunables() {
-    testbed::check_tunables_table("bfq");
+    hoistway_testbed::check_tunables_table("bfq");
 }

@@ -1,7 +1,7 @@
 //! Writes to tunables and weights: cases 41 and 42 of docs/specifications/bfq.md, section 25.
 
 use crate::host::{FORMS, Host};
-use block::time::MILLISECOND;
+use hoistway_block::time::MILLISECOND;
 use hoistway_elevator::{Elevator, tunable::SettingError};
 
 #[test]

@@ -1,10 +1,11 @@
 //! Replays a log of a kernel's BFQ: our policy gets the same calls at the same times, and its
 //! answers are compared.
 
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
-use block::{Class, ContextId, Extent, HardwareQueue, Nanos, Operation, Priority, RequestId};
-use elevator::{Any, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry};
-use hoistway_elevator as elevator;
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
+use hoistway_block::{Class, ContextId, Extent, HardwareQueue, Nanos, Operation, Priority, RequestId};
+use hoistway_elevator::{
+    Any, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// An issuer that never sends anything.

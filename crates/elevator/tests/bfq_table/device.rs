@@ -5,14 +5,13 @@
 //! The policy is called directly and not through a request queue, because the table was measured
 //! with single reads that never merge, and because each row needs tens of thousands of them.
 
-use block::random::Stream;
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
-use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId};
-use elevator::{
+use hoistway_block::random::Stream;
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
+use hoistway_block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId};
+use hoistway_elevator::{
     Admission, Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position,
     Requests, registry,
 };
-use hoistway_elevator as elevator;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

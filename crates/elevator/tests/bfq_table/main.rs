@@ -7,10 +7,10 @@
 
 mod device;
 
-use block::random::Stream;
-use block::time::{MILLISECOND, SECOND};
-use block::{Class, Nanos, Priority};
 use device::{Device, Process, Setup, Side};
+use hoistway_block::random::Stream;
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::{Class, Nanos, Priority};
 
 const BE: Class = Class::BestEffort;
 

@@ -4,7 +4,7 @@
 
 use crate::host::{Host, MS};
 use crate::model::{Reader, assert_shares, reader, run, servers};
-use block::{Class, Priority};
+use hoistway_block::{Class, Priority};
 
 const FIRST: &str = "cfq@2.6.26";
 

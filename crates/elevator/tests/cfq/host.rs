@@ -8,14 +8,13 @@
 //! tests of shares need hundreds of thousands of requests. In the exact cases every invariant is
 //! checked after each step.
 
-use block::time::{MILLISECOND, SECOND};
-use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
-use elevator::{
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use hoistway_elevator::{
     Any, Bio, Configuration, Depth, Dispatch, Elevator, GroupAccount, GroupSettings, Hint, Place, Position, Requests,
     registry,
 };
-use hoistway_elevator as elevator;
-use testbed::notation::{bio, show};
+use hoistway_testbed::notation::{bio, show};
 
 pub const MS: Nanos = MILLISECOND;
 

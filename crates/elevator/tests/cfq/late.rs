@@ -4,9 +4,8 @@
 //! for one by one, and async queues.
 
 use crate::host::{Host, MS};
-use block::GroupId;
-use elevator::{Elevator, GroupSettings};
-use hoistway_elevator as elevator;
+use hoistway_block::GroupId;
+use hoistway_elevator::{Elevator, GroupSettings};
 
 const OLD: &str = "cfq@2.6.36";
 const LATE: &str = "cfq@4.20";

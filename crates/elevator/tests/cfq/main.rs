@@ -15,5 +15,5 @@ mod turns;
 
 #[test]
 fn the_page_shows_the_tunables() {
-    testbed::check_tunables_table("cfq");
+    hoistway_testbed::check_tunables_table("cfq");
 }

@@ -2,12 +2,12 @@
 //! takes the time s for every request, in order of arrival. Also the readers that use the device.
 
 use crate::host::Host;
-use block::random::Stream;
-use block::{Nanos, Priority};
+use hoistway_block::random::Stream;
+use hoistway_block::{Nanos, Priority};
 use hoistway_elevator::Elevator;
+use hoistway_testbed::notation::bio;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use testbed::notation::bio;
 
 const US: Nanos = 1_000;
 

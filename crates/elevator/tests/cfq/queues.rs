@@ -2,7 +2,7 @@
 
 use crate::host::{DISK, Host, MS};
 use crate::model::{Model, Reader, Servers, assert_near, assert_shares, reader, run, servers};
-use block::{Class, Priority};
+use hoistway_block::{Class, Priority};
 use hoistway_elevator::Elevator;
 
 fn best_effort(level: u8) -> Priority {

@@ -4,7 +4,7 @@
 
 use crate::host::{Built, DISK, Host, MS};
 use crate::model::{reader, run, servers};
-use block::{Class, Priority};
+use hoistway_block::{Class, Priority};
 use hoistway_elevator::Elevator;
 
 #[test]
@@ -159,8 +159,8 @@ fn q18_the_account_of_a_removed_group_can_be_read_until_its_id_is_used_again() {
     host.rest();
     host.exit(1);
     host.pass_ms(20);
-    host.policy.group_offline(block::GroupId(1), host.now);
-    host.policy.group_removed(block::GroupId(1), host.now);
+    host.policy.group_offline(hoistway_block::GroupId(1), host.now);
+    host.policy.group_removed(hoistway_block::GroupId(1), host.now);
     assert!(host.account(1).time_ns > 0);
 }
 

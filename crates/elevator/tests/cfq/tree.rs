@@ -3,9 +3,8 @@
 
 use crate::host::{Host, MS};
 use crate::model::{Model, assert_shares, reader, servers};
-use block::GroupId;
-use elevator::{ByKind, Elevator, GroupSettings};
-use hoistway_elevator as elevator;
+use hoistway_block::GroupId;
+use hoistway_elevator::{ByKind, Elevator, GroupSettings};
 
 fn below(parent: u32, weight: u32) -> GroupSettings {
     GroupSettings { parent: GroupId(parent), ..GroupSettings::with_weight(weight) }

@@ -2,9 +2,8 @@
 //! by step.
 
 use crate::host::{Host, MS};
-use block::GroupId;
-use elevator::{Elevator, GroupSettings};
-use hoistway_elevator as elevator;
+use hoistway_block::GroupId;
+use hoistway_elevator::{Elevator, GroupSettings};
 
 /// A host with two groups of weights 100 and 800 in IOPS mode, in which CFQ charges groups for
 /// requests instead of time. It needs `slice_idle` 0 and a device that is known to queue commands.
@@ -423,10 +422,13 @@ fn t54_and_t55_accounts_of_one_request() {
     assert_eq!((account.wait_time_ns.reads, account.service_time_ns.reads), (3_456_789, 7_654_321));
     host.given("R8@1g1 R16@1g1 R24@1g1");
     let now = host.now;
-    assert!(host.policy.reset_group_account(block::GroupId(1), now));
+    assert!(host.policy.reset_group_account(hoistway_block::GroupId(1), now));
     let reset = host.account(1);
     assert_eq!(reset.queued.reads, 3);
-    assert_eq!(elevator::GroupAccount { queued: elevator::ByKind::ZERO, ..reset }, elevator::GroupAccount::ZERO);
+    assert_eq!(
+        hoistway_elevator::GroupAccount { queued: hoistway_elevator::ByKind::ZERO, ..reset },
+        hoistway_elevator::GroupAccount::ZERO
+    );
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! results are in docs/elevators/paternoster.md.
 
 use super::host::{Host, Issuer};
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
-use block::{GroupId, Operation};
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
+use hoistway_block::{GroupId, Operation};
 use hoistway_elevator::{Elevator, GroupSettings};
 
 const SERVERS: usize = 8;

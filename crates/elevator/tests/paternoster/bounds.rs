@@ -2,8 +2,8 @@
 //! difference in service between two backlogged tenants, on times, and on memory.
 
 use super::host::{BEGIN_NS, Host, Issuer};
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
-use block::{ContextId, Extent, GroupId, Operation};
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
+use hoistway_block::{ContextId, Extent, GroupId, Operation};
 use hoistway_elevator::{Attributes, Elevator, GroupSettings};
 
 /// The number after `name=` in a line of the trace.

@@ -5,7 +5,7 @@
 
 use super::host::{Host, Issuer};
 use super::within;
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
 
 /// The number of requests of an issuer that completed in each window of this length.
 fn windows(host: &Host, number: u32, from_ns: u64, to_ns: u64, length_ns: u64) -> Vec<f64> {

@@ -1,8 +1,8 @@
 //! Slices on a disk: the order of an issuer's requests, that none of them starves, and which group
 //! is served next.
 
-use block::time::MILLISECOND;
-use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, Sector};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, Sector};
 use hoistway_elevator::{
     Any, Attributes, Configuration, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, Side, registry,
 };

@@ -1,13 +1,12 @@
 //! A device with several servers and a fixed time per request, and issuers that send the next
 //! request after a completion.
 
-use block::random::Stream;
-use block::time::SECOND;
-use block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId};
-use elevator::{
+use hoistway_block::random::Stream;
+use hoistway_block::time::SECOND;
+use hoistway_block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId};
+use hoistway_elevator::{
     Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, registry,
 };
-use hoistway_elevator as elevator;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

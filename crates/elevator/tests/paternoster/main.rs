@@ -9,11 +9,11 @@ mod disk;
 mod host;
 mod overdue;
 
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
-use block::{Class, GroupId, Priority};
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
+use hoistway_block::{Class, GroupId, Priority};
 use hoistway_elevator::{Elevator, GroupSettings};
+use hoistway_testbed::check_tunables_table;
 use host::{Host, Issuer};
-use testbed::check_tunables_table;
 
 fn within(got: u32, expected: f64, tolerance: f64) -> bool {
     (f64::from(got) / expected - 1.0).abs() <= tolerance

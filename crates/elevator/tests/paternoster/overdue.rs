@@ -1,7 +1,7 @@
 //! A request that has waited for half a minute is dispatched out of order.
 
-use block::time::{MILLISECOND, SECOND};
-use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation};
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation};
 use hoistway_elevator::{
     Any, Attributes, Configuration, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, registry,
 };

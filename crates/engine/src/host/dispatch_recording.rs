@@ -3,9 +3,9 @@
 
 use std::sync::mpsc::{self, Receiver};
 
-use block::{GroupId, Nanos};
-use experiment::{DispatchRecorder, Dispatches};
-use queue::{TraceEvent, TraceKind};
+use hoistway_block::{GroupId, Nanos};
+use hoistway_experiment::{DispatchRecorder, Dispatches};
+use hoistway_queue::{TraceEvent, TraceKind};
 
 use crate::error::EngineError;
 use crate::shard::Traced;
@@ -35,13 +35,13 @@ impl DispatchRecording {
         if self.shares_tracer {
             return Ok(());
         }
-        if !self.has_begun && linux::thread::monotonic_ns() >= self.window_begin_ns {
+        if !self.has_begun && hoistway_linux::thread::monotonic_ns() >= self.window_begin_ns {
             self.has_begun = true;
             let (sender, events) = mpsc::channel();
             shard.set_trace_sink(Some(Box::new(move |traced| drop(sender.send(traced)))))?;
             // The recorder has not seen the requests that were queued before the events began, so
             // it starts now and not at the window's start.
-            self.recorder.begin_at(linux::thread::monotonic_ns());
+            self.recorder.begin_at(hoistway_linux::thread::monotonic_ns());
             self.events = Some(events);
         }
         self.drain();
@@ -78,7 +78,7 @@ impl DispatchRecording {
     /// The recorded dispatches; `groups` are those of the experiment.
     pub(super) fn dispatches(self, reasons: &[&str], groups: &[GroupHandle]) -> Option<Dispatches> {
         let group_of = |id: GroupId| groups.iter().position(|known| known.0 == id.0);
-        self.recorder.finish(linux::thread::monotonic_ns(), reasons, group_of)
+        self.recorder.finish(hoistway_linux::thread::monotonic_ns(), reasons, group_of)
     }
 }
 

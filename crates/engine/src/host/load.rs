@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
-use block::{Flags, Nanos, Operation};
-use experiment::recorder::Outcome;
-use experiment::{Completion, Experiment, IoDirection, LiveGroup, Recorder, Schedule, Window};
-use workload::verify::{Blocks, REMARK};
-use workload::{Engine, Io, Issuer, Job, Next};
+use hoistway_block::{Flags, Nanos, Operation};
+use hoistway_experiment::recorder::Outcome;
+use hoistway_experiment::{Completion, Experiment, IoDirection, LiveGroup, Recorder, Schedule, Window};
+use hoistway_workload::verify::{Blocks, REMARK};
+use hoistway_workload::{Engine, Io, Issuer, Job, Next};
 
 use crate::protocol::{Command, Failure};
 use crate::shard::{Answer, ClientContext, Data, LocalClient, LocalRequest, Payload, Traced};
@@ -49,7 +49,7 @@ pub(super) struct Over {
 /// The queue's counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
-    pub counters: queue::Counters,
+    pub counters: hoistway_queue::Counters,
     pub reasons: BTreeMap<&'static str, u64>,
 }
 
@@ -123,7 +123,7 @@ impl Load {
         reports: Sender<Report>,
         is_cancelled: Arc<AtomicBool>,
     ) -> Self {
-        let mut stream = block::random::Stream::of(experiment.run_seed(), "engine/pattern");
+        let mut stream = hoistway_block::random::Stream::of(experiment.run_seed(), "engine/pattern");
         let pattern = (0..PATTERN_BYTES / 8).flat_map(|_| stream.next().to_le_bytes()).collect();
         Self {
             schedule: Schedule::of(&experiment),

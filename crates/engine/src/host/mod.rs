@@ -15,14 +15,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use block::{Nanos, Operation};
-use elevator::registry;
-use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag, SchedulerInForce, TunableInForce};
-use experiment::{
+use hoistway_block::{Nanos, Operation};
+use hoistway_elevator::registry;
+use hoistway_experiment::measurement::{
+    self, DeviceCounters, DirectionCounters, Flag, SchedulerInForce, TunableInForce,
+};
+use hoistway_experiment::{
     Areas, Experiment, Host, LiveFigures, LiveGroup, Measurement, Progress, Refusal, RunError, TargetFacts,
 };
-use workload::trace::Names;
-use workload::{Flows, Issuer};
+use hoistway_workload::trace::Names;
+use hoistway_workload::{Flows, Issuer};
 
 use crate::backing::{Backing, OpenVolume, VolumeSettings};
 use crate::error::{EngineError, ErrorKind};
@@ -98,7 +100,8 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     for limiter in &experiment.limiters {
         shard.add_limiter(limiter).map_err(run_error)?;
     }
-    let limited = experiment.groups.iter().zip(&groups).filter(|(group, _)| group.limits != experiment::Limits::NONE);
+    let limited =
+        experiment.groups.iter().zip(&groups).filter(|(group, _)| group.limits != hoistway_experiment::Limits::NONE);
     for (group, handle) in limited {
         shard.set_limits(*handle, &group.limits).map_err(run_error)?;
     }
@@ -107,7 +110,7 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     let connections = connections(experiment, volume, &groups, &threads);
     let (reports, inbox) = mpsc::channel();
     let is_cancelled = Arc::new(AtomicBool::new(false));
-    let begin_ns = linux::thread::monotonic_ns();
+    let begin_ns = hoistway_linux::thread::monotonic_ns();
     let window_begin_ns = begin_ns.saturating_add(experiment.ramp_ns);
     let dispatch_recording =
         DispatchRecording::new(progress.wanted_dispatches(), window_begin_ns, progress.tracer().is_some());
@@ -245,7 +248,7 @@ fn volume_settings(experiment: &Experiment, is_read_only: bool) -> Result<Volume
 fn check_depth(experiment: &Experiment, volume: &OpenVolume) -> Result<(), Refusal> {
     let (Some(depth), Some(model)) = (experiment.device_depth, &volume.model) else { return Ok(()) };
     let device = model.build(experiment.run_seed(), "dev0");
-    let most = device::Device::info(&device).total_depth();
+    let most = hoistway_device::Device::info(&device).total_depth();
     if depth as usize <= most {
         return Ok(());
     }
@@ -260,7 +263,7 @@ fn writes(experiment: &Experiment) -> bool {
 fn threads(experiment: &Experiment, size_bytes: u64) -> Result<Vec<Thread>, Refusal> {
     let areas = Areas::lay_out(experiment, size_bytes)?;
     let mut flows = Flows::default();
-    let thread = |place: experiment::IssuerPlace<'_>| {
+    let thread = |place: hoistway_experiment::IssuerPlace<'_>| {
         let area = areas.of(place.job, place.thread);
         let mut issuer = Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
             .map_err(|error| Refusal::usage(error.to_string(), "use a larger target, or give a larger --size"))?;
@@ -308,7 +311,7 @@ fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<(Vec<Group
                 Some(&known) => known,
                 None => {
                     let own = experiment.groups.iter().find(|other| other.path == path);
-                    let weight = own.map_or(experiment::Weight::DEFAULT, |group| group.weight).get();
+                    let weight = own.map_or(hoistway_experiment::Weight::DEFAULT, |group| group.weight).get();
                     let new = shard.add_group_below(above, path, weight)?;
                     if let Some(priority) = own.and_then(|group| group.group_priority) {
                         shard.set_group_priority(new, Some(priority))?;
@@ -385,7 +388,7 @@ fn target_facts(experiment: &Experiment, status: &ShardStatus) -> TargetFacts {
     facts
 }
 
-fn device_counters(counted: &queue::Counters) -> DeviceCounters {
+fn device_counters(counted: &hoistway_queue::Counters) -> DeviceCounters {
     let [read, write, discard] = [Operation::Read, Operation::Write, Operation::Discard].map(|operation| {
         let counted = counted.of(operation);
         let (ios, merges, sectors, time_ns) = (counted.ios, counted.merges, counted.sectors, counted.ticks_ns);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use experiment::Experiment;
-use queue::TraceMessage;
-use workload::trace::{Names, Tracer};
+use hoistway_experiment::Experiment;
+use hoistway_queue::TraceMessage;
+use hoistway_workload::trace::{Names, Tracer};
 
 use crate::error::EngineError;
 use crate::shard::{LocalClientId, Traced};
@@ -40,11 +40,17 @@ pub(super) fn pass_on(traced: &[Traced], names: &Names, tracer: &mut dyn Tracer)
     for item in traced {
         match item {
             Traced::Message(TraceMessage { limiter, message: it }) => {
-                tracer.message(it.at_ns, &experiment::trace::line(names, *limiter, it));
+                tracer.message(it.at_ns, &hoistway_experiment::trace::line(names, *limiter, it));
             }
             Traced::Event(event) => {
                 let when = (event.at_ns, 0);
-                experiment::trace::emit_event(tracer, event.kind.letter(), when, &event.attributes, event.status);
+                hoistway_experiment::trace::emit_event(
+                    tracer,
+                    event.kind.letter(),
+                    when,
+                    &event.attributes,
+                    event.status,
+                );
             }
         }
     }

@@ -1,6 +1,6 @@
 //! ublk: the block layer's requests as requests of the engine, and failures as errno values.
 
-use linux::ublk::{Operation, Request};
+use hoistway_linux::ublk::{Operation, Request};
 use rustix::io::Errno;
 
 use super::{Command, Failure};

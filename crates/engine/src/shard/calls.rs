@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use block::RequestId;
-use linux::buffer::{Gathered, Span};
-use linux::device::file_size;
-use linux::ring::Emptying;
+use hoistway_block::RequestId;
+use hoistway_linux::buffer::{Gathered, Span};
+use hoistway_linux::device::file_size;
+use hoistway_linux::ring::Emptying;
 
 use super::Worker;
 use super::disk::Transfer;
@@ -146,7 +146,7 @@ impl Worker {
         length_bytes: u64,
     ) {
         self.start_blocking(volume, io, position_bytes + length_bytes, move |file| {
-            linux::device::empty(file.as_fd(), how, position_bytes, length_bytes).map(|()| 0)
+            hoistway_linux::device::empty(file.as_fd(), how, position_bytes, length_bytes).map(|()| 0)
         });
     }
 
@@ -170,7 +170,7 @@ impl Worker {
                 if size_bytes < end_bytes {
                     core.turn.note_end(volume, size_bytes.saturating_sub(base_bytes));
                 }
-                worker.io_done(core, io, result, linux::thread::monotonic_ns());
+                worker.io_done(core, io, result, hoistway_linux::thread::monotonic_ns());
             }));
         }));
         if !is_started {
@@ -183,19 +183,19 @@ impl Worker {
         let Some(BlockingFile { file, calls, base_bytes }) = self.blocking_file(volume) else { return };
         let mailbox = Arc::clone(&self.mailbox);
         let sync = move || {
-            let result = errno_of(linux::device::make_durable(file.as_fd()).map(|()| 0));
+            let result = errno_of(hoistway_linux::device::make_durable(file.as_fd()).map(|()| 0));
             let size_bytes = file_size(file.as_fd());
             mailbox.post_result(Box::new(move |worker, core| {
                 if let Some(size_bytes) = size_bytes {
                     core.turn.note_end(volume, size_bytes.saturating_sub(base_bytes));
                 }
-                worker.sync_done(core, volume, result, linux::thread::monotonic_ns());
+                worker.sync_done(core, volume, result, hoistway_linux::thread::monotonic_ns());
             }));
         };
         if !calls.run(Box::new(sync)) {
             // As an fsync that failed: nothing is promised that was not done.
             self.mailbox.post_result(Box::new(move |worker, core| {
-                worker.sync_done(core, volume, -EAGAIN, linux::thread::monotonic_ns());
+                worker.sync_done(core, volume, -EAGAIN, hoistway_linux::thread::monotonic_ns());
             }));
         }
     }

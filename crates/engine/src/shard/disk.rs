@@ -4,10 +4,10 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use block::{Extent, Nanos, Operation, RequestId};
-use linux::buffer::Span;
-use linux::device::{data_run_at, file_size};
-use linux::ring::Emptying;
+use hoistway_block::{Extent, Nanos, Operation, RequestId};
+use hoistway_linux::buffer::Span;
+use hoistway_linux::device::{data_run_at, file_size};
+use hoistway_linux::ring::Emptying;
 
 use super::failure;
 use super::shared::{Core, Locked, unlocked};
@@ -357,7 +357,7 @@ impl Worker {
     }
 
     fn status_answered(&mut self, core: &mut Core, request: u32, volume: u32, allocation: Allocation) {
-        let now = linux::thread::monotonic_ns();
+        let now = hoistway_linux::thread::monotonic_ns();
         let is_ok = matches!(allocation, Allocation::Found(_));
         match allocation {
             Allocation::Found(found) => _ = core.extents.insert(request, found),

@@ -47,7 +47,7 @@ impl Threads {
     /// The device has stopped already, does not answer, or a thread of it has failed.
     pub fn drain(&self, timeout: Duration) -> Result<DrainReport, EngineError> {
         let deadline = Instant::now() + timeout;
-        self.ask(|core| core.turn.drain(linux::thread::monotonic_ns()))?;
+        self.ask(|core| core.turn.drain(hoistway_linux::thread::monotonic_ns()))?;
         while self.look(|core| core.turn.requests_in_flight())? > 0 && Instant::now() < deadline {
             std::thread::sleep(POLL);
         }
@@ -123,7 +123,7 @@ fn sync_all(volumes: Vec<Unsynced>, timeout: Duration, report: &mut DrainReport)
     let mut ends: Vec<Option<Result<(), String>>> = vec![None; volumes.len()];
     for (index, Unsynced { file, calls, .. }) in volumes.iter().enumerate() {
         let (done, file) = (done.clone(), Arc::clone(file));
-        let sync = move || _ = done.send((index, linux::device::make_durable(file.as_fd())));
+        let sync = move || _ = done.send((index, hoistway_linux::device::make_durable(file.as_fd())));
         if !calls.run(Box::new(sync)) {
             ends[index] = Some(Err("no thread can be started for it".to_owned()));
         }

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use block::random::Stream;
-use block::{Nanos, Priority, RequestId};
-use elevator::registry::ENTRIES;
-use experiment::{Limits, SchedulerSpec};
-use linux::buffer::{Arena, Span};
-use linux::ring::Emptying;
+use hoistway_block::random::Stream;
+use hoistway_block::{Nanos, Priority, RequestId};
+use hoistway_elevator::registry::ENTRIES;
+use hoistway_experiment::{Limits, SchedulerSpec};
+use hoistway_linux::buffer::{Arena, Span};
+use hoistway_linux::ring::Emptying;
 
 use super::register::{Access, End, Registers};
 use crate::protocol::{ClientRequest, Command};

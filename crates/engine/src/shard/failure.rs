@@ -3,8 +3,8 @@
 
 use std::io;
 
-use block::Operation;
-use linux::ring::Emptying;
+use hoistway_block::Operation;
+use hoistway_linux::ring::Emptying;
 
 use crate::damage::Damage;
 use crate::turn::FailedIo;

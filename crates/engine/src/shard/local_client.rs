@@ -4,11 +4,11 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use block::Nanos;
-use linux::Slot;
-use linux::buffer::{Arena, Span};
-use linux::ring::{FileId, Ring};
-use linux::window::{self, Attached, Window};
+use hoistway_block::Nanos;
+use hoistway_linux::Slot;
+use hoistway_linux::buffer::{Arena, Span};
+use hoistway_linux::ring::{FileId, Ring};
+use hoistway_linux::window::{self, Attached, Window};
 
 use super::shared::{Core, Locked, Route, unlocked};
 use super::{Token, Worker};
@@ -379,7 +379,7 @@ impl ClientContext<'_> {
     }
 
     /// The queue's counters so far.
-    pub fn queue_counters(&self) -> queue::Counters {
+    pub fn queue_counters(&self) -> hoistway_queue::Counters {
         self.lock.turn().queue_counters()
     }
 
@@ -480,7 +480,7 @@ impl Worker {
             let Some(number) =
                 core.turn.open(connection.volume.0, connection.group.0, connection.bounds, connection.priority)
             else {
-                let now = linux::thread::monotonic_ns();
+                let now = hoistway_linux::thread::monotonic_ns();
                 for connection in opened {
                     core.routes[connection.number as usize] = Route::None;
                     core.turn.close(connection.number, now, &mut self.actions);
@@ -514,7 +514,7 @@ impl Worker {
     }
 
     /// The contexts of a local client's requests, by connection.
-    pub fn contexts_of(&self, core: &Core, client: LocalClientId) -> Vec<block::ContextId> {
+    pub fn contexts_of(&self, core: &Core, client: LocalClientId) -> Vec<hoistway_block::ContextId> {
         let Some(Some(state)) = self.local_clients.get(client.index as usize) else { return Vec::new() };
         state.connections.iter().filter_map(|connection| core.turn.context_of(connection.number)).collect()
     }
@@ -530,7 +530,7 @@ impl Worker {
     pub(super) fn run_local_clients(&mut self, core: &mut Locked<'_>, now: Nanos) {
         for index in 0..self.local_clients.len() {
             let Some(state) = &self.local_clients[index] else { continue };
-            let is_due = state.client.next_wake_ns().is_some_and(|at| block::time::is_due(now, at));
+            let is_due = state.client.next_wake_ns().is_some_and(|at| hoistway_block::time::is_due(now, at));
             if (state.wants_turn || is_due) && !state.is_closing {
                 self.run_local_client(core, index, now);
             }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use linux::event::Event;
+use hoistway_linux::event::Event;
 
 use super::{Locked, Worker};
 

@@ -33,9 +33,9 @@ mod wait;
 
 use std::sync::Arc;
 
-use block::{Nanos, RequestId};
-use linux::buffer::Arena;
-use linux::ring::{Completion, FileId, Ring};
+use hoistway_block::{Nanos, RequestId};
+use hoistway_linux::buffer::Arena;
+use hoistway_linux::ring::{Completion, FileId, Ring};
 
 pub use asking::ANSWER_TIMEOUT;
 pub(crate) use asking::Silence;
@@ -169,12 +169,12 @@ impl Worker {
         };
         let settings = &shared.settings;
         // This only improves timing; where it is forbidden the engine works without.
-        let _ = linux::thread::precise_timers();
-        let _ = linux::thread::short_slices();
+        let _ = hoistway_linux::thread::precise_timers();
+        let _ = hoistway_linux::thread::short_slices();
         if settings.is_urgent {
-            let _ = linux::thread::most_urgent();
+            let _ = hoistway_linux::thread::most_urgent();
         }
-        linux::thread::pin(&settings.cpus).map_err(|error| {
+        hoistway_linux::thread::pin(&settings.cpus).map_err(|error| {
             EngineError::usage(
                 format!("cpu = {:?}: {error}", settings.cpus),
                 "name processors that this process may use",
@@ -220,7 +220,7 @@ impl Worker {
     pub fn run(&mut self) -> Result<(), EngineError> {
         let shared = Arc::clone(&self.shared);
         loop {
-            let now = linux::thread::monotonic_ns();
+            let now = hoistway_linux::thread::monotonic_ns();
             let mut core = shared.core.lock();
             core.workers[self.number].is_asleep = false;
             self.turn_once(&mut core, now);
@@ -307,7 +307,7 @@ impl Worker {
             self.performing = performing;
             if !self.inline_done.is_empty() || !self.inline_synced.is_empty() {
                 // Moving data takes longer than deciding, so the clock is read again.
-                now = linux::thread::monotonic_ns();
+                now = hoistway_linux::thread::monotonic_ns();
                 self.take_inline_results(core, now);
             }
             self.run_local_clients(core, now);
@@ -378,7 +378,7 @@ impl Worker {
         self.abandon_local_clients();
         for socket in self.sockets.iter().flatten() {
             if let Some(fd) = self.ring.file(socket.file) {
-                linux::socket::shut_down(fd);
+                hoistway_linux::socket::shut_down(fd);
             }
         }
     }
@@ -390,10 +390,10 @@ impl Worker {
 
 impl Core {
     /// Replaces the elevator.
-    pub fn switch(&mut self, spec: &experiment::SchedulerSpec) -> Result<(), EngineError> {
+    pub fn switch(&mut self, spec: &hoistway_experiment::SchedulerSpec) -> Result<(), EngineError> {
         let help = "see `hoistway list schedulers`";
         let version = parse_version(spec)?;
-        let now = linux::thread::monotonic_ns();
+        let now = hoistway_linux::thread::monotonic_ns();
         self.turn.switch(spec, version, &self.turn_settings, now).map_err(|message| EngineError::usage(message, help))
     }
 
@@ -415,9 +415,11 @@ fn send_traced(core: &mut Core) {
 }
 
 /// The kernel version named in a specification.
-pub(crate) fn parse_version(spec: &experiment::SchedulerSpec) -> Result<Option<elevator::Version>, EngineError> {
+pub(crate) fn parse_version(
+    spec: &hoistway_experiment::SchedulerSpec,
+) -> Result<Option<hoistway_elevator::Version>, EngineError> {
     let Some(text) = &spec.version else { return Ok(None) };
-    match elevator::registry::parse_version(text) {
+    match hoistway_elevator::registry::parse_version(text) {
         Some(version) => Ok(Some(version)),
         None => Err(EngineError::usage(
             format!("scheduler '{spec}': '{text}' is no kernel version"),

@@ -1,9 +1,9 @@
 //! The outgoing side of a socket: pieces queue up and are sent once per turn of the loop as one
 //! gathered send.
 
-use block::Nanos;
-use linux::buffer::Span;
-use linux::ring::MAX_SPANS;
+use hoistway_block::Nanos;
+use hoistway_linux::buffer::Span;
+use hoistway_linux::ring::MAX_SPANS;
 
 use super::end::EndReason;
 use super::shared::{Core, Locked};

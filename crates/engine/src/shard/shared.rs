@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, mpsc};
 
-use linux::buffer::Arena;
+use hoistway_linux::buffer::Arena;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::volumes::VolumeFile;

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 use std::sync::mpsc;
 
-use block::Nanos;
-use elevator::GroupPriority;
-use experiment::blkio::Statistics;
+use hoistway_block::Nanos;
+use hoistway_elevator::GroupPriority;
+use hoistway_experiment::blkio::Statistics;
 
 use super::Worker;
 use super::end::EndReason;
@@ -52,7 +52,7 @@ pub struct ShardStatus {
     /// The number of requests for memory that were refused.
     pub memory_refusals: u64,
     /// The counters that iostat would show.
-    pub queue: queue::Counters,
+    pub queue: hoistway_queue::Counters,
     /// Counters of the loop.
     pub loop_counters: LoopCounters,
     /// Internal inconsistencies that were detected and survived; above 0 is a defect.
@@ -118,7 +118,7 @@ pub struct GroupStatus {
     /// Its priority level, if set.
     pub priority: Option<u8>,
     /// Its limits.
-    pub limits: experiment::Limits,
+    pub limits: hoistway_experiment::Limits,
     /// The number of its connections.
     pub connections: u32,
     /// Bytes of memory that it holds.
@@ -178,7 +178,7 @@ impl Core {
             most_device_depth,
             silent_ns: 0,
             threads: self.workers.len(),
-            saturation: self.turn.saturation(linux::thread::monotonic_ns()),
+            saturation: self.turn.saturation(hoistway_linux::thread::monotonic_ns()),
             requests_in_flight: self.turn.requests_in_flight(),
             ios_in_flight: self.turn.ios_in_flight(),
             memory_bytes: (total - free, total),
@@ -194,14 +194,14 @@ impl Core {
 
     /// The volumes whose backings do not answer, and the age of the oldest I/O in seconds.
     pub fn unanswered(&self) -> Vec<(String, u64)> {
-        let now = linux::thread::monotonic_ns();
-        let age_s = |waits: Waits| now.saturating_sub(waits.since_ns) / block::time::SECOND;
+        let now = hoistway_linux::thread::monotonic_ns();
+        let age_s = |waits: Waits| now.saturating_sub(waits.since_ns) / hoistway_block::time::SECOND;
         let waiting = self.turn.unanswered(now).into_iter();
         waiting.map(|(volume, waits)| (self.volume_name(volume).to_owned(), age_s(waits))).collect()
     }
 
     fn volume_statuses(&self) -> Vec<VolumeStatus> {
-        let now = linux::thread::monotonic_ns();
+        let now = hoistway_linux::thread::monotonic_ns();
         let waits = self.turn.unanswered(now);
         let numbered = (0_u32..).zip(&self.volumes);
         numbered
@@ -220,7 +220,7 @@ impl Core {
     }
 
     fn group_statuses(&self) -> Vec<GroupStatus> {
-        let now = linux::thread::monotonic_ns();
+        let now = hoistway_linux::thread::monotonic_ns();
         let groups = self.turn.groups();
         groups
             .map(|(group, state, memory_bytes)| GroupStatus {
@@ -264,7 +264,7 @@ impl Core {
         let is_posted = self.workers[worker].mailbox.post(Box::new(move |worker, core| {
             let is_same = core.route(connection) == Route::Socket { worker: worker.number, socket };
             if is_same {
-                worker.close_connection(core, socket, EndReason::Evicted, linux::thread::monotonic_ns());
+                worker.close_connection(core, socket, EndReason::Evicted, hoistway_linux::thread::monotonic_ns());
             }
         }));
         let (sender, receiver) = mpsc::channel();

@@ -11,14 +11,14 @@ mod bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use block::random::Stream;
-use block::{Nanos, Priority, RequestId};
-use elevator::limiters::LIMITERS;
-use elevator::registry::ENTRIES;
-use experiment::group::LowLimits;
-use experiment::{Limits, SchedulerSpec};
-use linux::buffer::Span;
-use linux::ring::Emptying;
+use hoistway_block::random::Stream;
+use hoistway_block::{Nanos, Priority, RequestId};
+use hoistway_elevator::limiters::LIMITERS;
+use hoistway_elevator::registry::ENTRIES;
+use hoistway_experiment::group::LowLimits;
+use hoistway_experiment::{Limits, SchedulerSpec};
+use hoistway_linux::buffer::Span;
+use hoistway_linux::ring::Emptying;
 
 use self::bytes::{Bytes, CLIENT_MEMORY};
 use super::Mailbox;
@@ -337,7 +337,9 @@ impl Storm {
         } else {
             let is_used = self.core.turn.groups().any(|(id, state, _)| id == group && state.connections > 0);
             let is_parent = groups.iter().any(|&other| {
-                other != 0 && self.core.turn.settings_of(block::GroupId(other)).parent == block::GroupId(group)
+                other != 0
+                    && self.core.turn.settings_of(hoistway_block::GroupId(other)).parent
+                        == hoistway_block::GroupId(group)
             });
             let is_removed = self.core.turn.remove_group(group, self.now);
             assert_eq!(is_removed, group != 0 && !is_used && !is_parent, "group {group}, seed {}", self.seed);

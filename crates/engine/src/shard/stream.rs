@@ -12,10 +12,10 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
-use block::{Nanos, Priority};
-use linux::Slot;
-use linux::buffer::Span;
-use linux::ring::FileId;
+use hoistway_block::{Nanos, Priority};
+use hoistway_linux::Slot;
+use hoistway_linux::buffer::Span;
+use hoistway_linux::ring::FileId;
 
 use super::end::{ConnectionEnd, EndReason, OnEnd};
 use super::shared::{Core, Locked, Route, unlocked};
@@ -165,10 +165,10 @@ impl Worker {
 
     /// Takes over a client's socket.
     pub fn attach(&mut self, core: &mut Locked<'_>, attachment: Attachment) -> Result<u32, EngineError> {
-        let now = linux::thread::monotonic_ns();
+        let now = hoistway_linux::thread::monotonic_ns();
         let Attachment { socket, protocol, volume, group, bounds, received, label, on_closed } = attachment;
         // An option that cannot be set only costs speed.
-        let is_tcp = linux::socket::tune(std::os::fd::AsFd::as_fd(&socket)).unwrap_or(false);
+        let is_tcp = hoistway_linux::socket::tune(std::os::fd::AsFd::as_fd(&socket)).unwrap_or(false);
         let refused = |what: &str| EngineError::system(format!("client {label}: {what}"), "try again later");
         let connection = core
             .turn
@@ -209,7 +209,7 @@ impl Worker {
             headers,
             output: VecDeque::with_capacity(64),
             in_transit: Vec::with_capacity(64),
-            unsent: Vec::with_capacity(linux::ring::MAX_SPANS),
+            unsent: Vec::with_capacity(hoistway_linux::ring::MAX_SPANS),
             is_sending: false,
             is_dirty: false,
             notes: Vec::new(),
@@ -513,13 +513,13 @@ impl Worker {
     fn has_hung_up(&self, index: u32) -> bool {
         let Some(socket) = self.sockets.get(index as usize).and_then(Option::as_ref) else { return false };
         let fd = self.ring.file(socket.file).filter(|_| !socket.is_closed);
-        fd.is_some_and(|fd| linux::socket::has_hung_up(fd, socket.ends_with_bytes()))
+        fd.is_some_and(|fd| hoistway_linux::socket::has_hung_up(fd, socket.ends_with_bytes()))
     }
 
     /// Ends the connections to a volume whose clients have gone, whatever they have sent before and was
     /// not read yet: a new client is about to come, and may be the same one.
     pub fn end_gone(&mut self, core: &mut Core, volume: u32) {
-        let now = linux::thread::monotonic_ns();
+        let now = hoistway_linux::thread::monotonic_ns();
         for index in 0..u32::try_from(self.sockets.len()).unwrap_or(u32::MAX) {
             let Some(socket) = self.sockets[index as usize].as_ref() else { continue };
             let is_of_volume = core.turn.connection(socket.connection).is_some_and(|(_, of, _)| of == volume);
@@ -542,7 +542,7 @@ impl Worker {
         let is_busy = socket.is_sending || socket.is_watched || socket.receiving != Receiving::No;
         let dropped = std::mem::take(&mut socket.output);
         if let Some(fd) = self.ring.file(file) {
-            linux::socket::shut_down(fd);
+            hoistway_linux::socket::shut_down(fd);
         }
         if is_busy {
             self.ring.cancel(file);
@@ -592,7 +592,7 @@ impl Worker {
 
     /// Closes clients that stalled in the middle of a request or reply.
     pub(super) fn check_stalls(&mut self, core: &mut Core, now: Nanos) {
-        if self.stall_check_at_ns.is_none_or(|at| !block::time::is_due(now, at)) {
+        if self.stall_check_at_ns.is_none_or(|at| !hoistway_block::time::is_due(now, at)) {
             return;
         }
         let timeout_ns = self.shared.settings.stall_timeout_ns;
@@ -601,7 +601,7 @@ impl Worker {
             let Some(socket) = &self.sockets[index as usize] else { continue };
             let Some(since) = socket.stalled_since_ns else { continue };
             let at = since.saturating_add(timeout_ns);
-            if block::time::is_due(now, at) {
+            if hoistway_block::time::is_due(now, at) {
                 self.close_connection(core, index, EndReason::Stalled, now);
             } else {
                 self.stall_check_at_ns = Some(self.stall_check_at_ns.map_or(at, |earlier| earlier.min(at)));

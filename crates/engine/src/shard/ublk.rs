@@ -10,11 +10,11 @@
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
-use block::Priority;
-use linux::Slot;
-use linux::buffer::Span;
-use linux::ring::FileId;
-use linux::ublk::{Queue, commit_result};
+use hoistway_block::Priority;
+use hoistway_linux::Slot;
+use hoistway_linux::buffer::Span;
+use hoistway_linux::ring::FileId;
+use hoistway_linux::ublk::{Queue, commit_result};
 
 use super::shared::Core;
 use super::{Answer, ClientContext, Data, LocalClient, Payload, Worker};
@@ -171,7 +171,7 @@ impl Worker {
         volume: u32,
         group: u32,
     ) -> Result<Option<String>, EngineError> {
-        let protection = linux::ublk::protect_thread_from_reclaim();
+        let protection = hoistway_linux::ublk::protect_thread_from_reclaim();
         let label = device.label.clone();
         let tags = device.queue.tags();
         // The command that starts the device waits until every tag is fetched, and would wait for

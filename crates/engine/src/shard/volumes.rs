@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use block::SECTOR_BYTES;
-use linux::claims::Claim;
-use linux::ring::FileId;
+use hoistway_block::SECTOR_BYTES;
+use hoistway_linux::claims::Claim;
+use hoistway_linux::ring::FileId;
 
 use super::calls::{BLOCKING_FILE, BlockingFile, Calls, OTHER_FILE};
 use super::shared::{Core, Locked, Route};
@@ -46,7 +46,7 @@ impl Drop for VolumeFile {
         let claim = self.claim.take();
         let close = move || {
             // A file that was opened read-only holds no claim; nothing else can go wrong.
-            let _ = linux::ioctl::unlock(file.as_fd());
+            let _ = hoistway_linux::ioctl::unlock(file.as_fd());
             drop((file, claim));
         };
         if self.is_blocking {
@@ -76,7 +76,7 @@ impl Removed {
         }
         let device = device.to_owned();
         let sync = move || {
-            if let Err(error) = linux::device::make_durable(file.as_fd()) {
+            if let Err(error) = hoistway_linux::device::make_durable(file.as_fd()) {
                 failure::log_unsynced(&device, &name, Some(&error));
             }
         };

@@ -8,8 +8,8 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use block::Nanos;
-use linux::ring::Wait;
+use hoistway_block::Nanos;
+use hoistway_linux::ring::Wait;
 
 use super::Worker;
 use super::shared::{Core, Locked};
@@ -41,7 +41,7 @@ pub(super) struct Idle {
 
 impl Idle {
     pub fn new(busy_poll_us: u32) -> Self {
-        let (poll_ns, processors) = (u64::from(busy_poll_us) * 1_000, linux::thread::processors());
+        let (poll_ns, processors) = (u64::from(busy_poll_us) * 1_000, hoistway_linux::thread::processors());
         Self { poll_ns, processors, mean_gap_ns: 0, fruitless: 0, sleeps_without: 0 }
     }
 
@@ -84,7 +84,7 @@ impl Idle {
 impl Worker {
     /// Submits everything and waits for the next event, unless there is work left.
     pub(super) fn wait_for_events(&mut self, mut core: Locked<'_>, turn_began_ns: Nanos) -> io::Result<()> {
-        let now = linux::thread::monotonic_ns();
+        let now = hoistway_linux::thread::monotonic_ns();
         self.counters.longest_turn_ns = self.counters.longest_turn_ns.max(now.saturating_sub(turn_began_ns));
         self.note_counters(&mut core);
         if self.has_work_at_hand(&core) {
@@ -117,7 +117,7 @@ impl Worker {
             self.idle.polled(is_fruitful);
             if is_fruitful {
                 self.counters.polls_fruitful += 1;
-                self.idle.ended(linux::thread::monotonic_ns().saturating_sub(now));
+                self.idle.ended(hoistway_linux::thread::monotonic_ns().saturating_sub(now));
                 return self.ring.enter(Wait::No);
             }
             self.counters.polls_fruitless += 1;
@@ -126,7 +126,7 @@ impl Worker {
     }
 
     fn sleep(&mut self, idle_since_ns: Nanos, next_ns: Option<Nanos>, wants_batch: bool) -> io::Result<()> {
-        let before = linux::thread::monotonic_ns();
+        let before = hoistway_linux::thread::monotonic_ns();
         let wait = match next_ns {
             _ if wants_batch => Wait::Batch {
                 completions: BATCH_COMPLETIONS,
@@ -138,7 +138,7 @@ impl Worker {
         };
         self.counters.sleeps += 1;
         let result = self.ring.enter(wait);
-        let now = linux::thread::monotonic_ns();
+        let now = hoistway_linux::thread::monotonic_ns();
         self.counters.asleep_ns += now.saturating_sub(before);
         self.idle.ended(now.saturating_sub(idle_since_ns));
         result
@@ -153,7 +153,7 @@ impl Worker {
                 }
                 std::hint::spin_loop();
             }
-            if linux::thread::monotonic_ns() >= until_ns {
+            if hoistway_linux::thread::monotonic_ns() >= until_ns {
                 return false;
             }
         }

@@ -1,9 +1,9 @@
 //! Admission of a request: it is refused, or given credit, cut into parts and given memory.
 
-use block::{Extent, GroupId, Nanos, Operation, SECTOR_BYTES};
-use elevator::{Any, Attributes, Elevator};
-use linux::buffer::Span;
-use linux::ring::Emptying;
+use hoistway_block::{Extent, GroupId, Nanos, Operation, SECTOR_BYTES};
+use hoistway_elevator::{Any, Attributes, Elevator};
+use hoistway_linux::buffer::Span;
+use hoistway_linux::ring::Emptying;
 
 use super::state::{Part, PartKind, Pending, Request, Stage, Waiting, context_id};
 use super::{Action, Actions, Piece, Turn, Verdict};

@@ -1,7 +1,7 @@
 //! Completion of a request: parts end, pieces of the reply are sent, memory and credit are
 //! returned.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use super::admit::credit_bytes;
 use super::state::{Stage, Volume, Waiting};

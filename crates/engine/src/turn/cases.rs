@@ -1,7 +1,7 @@
 //! Cases of docs/specifications/engine.md, section 10: the events given to a [`Turn`], and the
 //! actions that it returns. The number in a test's name is the number of the case.
 
-use block::{Nanos, Priority, RequestId};
+use hoistway_block::{Nanos, Priority, RequestId};
 
 use super::{
     Action, Actions, ConnectionBounds, OVERDUE_NS, Piece, Positions, Turn, TurnSettings, Verdict, VolumeAbilities,
@@ -9,9 +9,9 @@ use super::{
 };
 use crate::damage::Damage;
 use crate::protocol::{ClientRequest, Command, Failure};
-use experiment::Limits;
-use linux::buffer::Span;
-use linux::ring::Emptying;
+use hoistway_experiment::Limits;
+use hoistway_linux::buffer::Span;
+use hoistway_linux::ring::Emptying;
 
 pub(super) const MIB: u64 = 1 << 20;
 
@@ -606,7 +606,7 @@ fn a_request_is_one_io_whatever_parts_it_is_cut_into() {
 #[test]
 fn requests_pass_at_the_rate_of_each_limit() {
     for seed in 0..40 {
-        let mut stream = block::random::Stream::new(seed);
+        let mut stream = hoistway_block::random::Stream::new(seed);
         let rate = 1 + stream.below(40);
         let bytes = stream.chance(1, 2).then(|| MIB + stream.below(16 * MIB));
         let is_total = stream.chance(1, 2);

@@ -3,18 +3,20 @@
 use std::io;
 use std::sync::Arc;
 
-use block::{GroupId, Nanos, Priority};
+use hoistway_block::{GroupId, Nanos, Priority};
 #[cfg(test)]
-use elevator::Violation;
-use elevator::registry::BuildError;
-use elevator::tunable::{SettingError, Tunable};
-use elevator::{Actuators, Any, Configuration, Depth, Elevator, GroupPriority, GroupSettings, Version, registry};
-use experiment::blkio::Statistics;
-use experiment::{Limits, SchedulerSpec, Setting};
-use linux::TOP_CLASS_BYTES;
-use linux::buffer::Arena;
-use linux::ring::MAX_SPANS;
-use queue::{Era, Handover, Merging, RequestQueue, Settings};
+use hoistway_elevator::Violation;
+use hoistway_elevator::registry::BuildError;
+use hoistway_elevator::tunable::{SettingError, Tunable};
+use hoistway_elevator::{
+    Actuators, Any, Configuration, Depth, Elevator, GroupPriority, GroupSettings, Version, registry,
+};
+use hoistway_experiment::blkio::Statistics;
+use hoistway_experiment::{Limits, SchedulerSpec, Setting};
+use hoistway_linux::TOP_CLASS_BYTES;
+use hoistway_linux::buffer::Arena;
+use hoistway_linux::ring::MAX_SPANS;
+use hoistway_queue::{Era, Handover, Merging, RequestQueue, Settings};
 
 use super::occupancy::{Occupancy, Usage};
 use super::state::{Connection, ConnectionBounds, Group, Io, Part, Request, Volume, VolumeAbilities};
@@ -96,12 +98,12 @@ impl TurnSettings {
     pub(super) fn queue_settings(&self) -> Settings {
         Settings {
             configuration: self.configuration(),
-            limits: queue::Limits {
+            limits: hoistway_queue::Limits {
                 max_sectors: self.max_part_bytes / 512,
                 max_discard_sectors: u32::MAX,
                 max_write_zeroes_sectors: u32::MAX,
                 max_segments: u16::try_from(MAX_SPANS).unwrap_or(u16::MAX),
-                ..queue::Limits::default()
+                ..hoistway_queue::Limits::default()
             },
             era: Era::ENGINE,
             merging: Merging::Full,
@@ -122,7 +124,7 @@ impl Turn {
         let zeroes = memory.take_unowned(TOP_CLASS_BYTES).ok_or(BuildError::NoMemory)?;
         let mut groups: Vec<Option<Group>> = (0..settings.groups).map(|_| None).collect();
         if let Some(root) = groups.first_mut() {
-            let (name, weight) = (String::new(), elevator::group::WEIGHT_DEFAULT);
+            let (name, weight) = (String::new(), hoistway_elevator::group::WEIGHT_DEFAULT);
             let (counters, usage) = (GroupCounters::default(), Usage::default());
             *root =
                 Some(Group { name, weight, id: GroupId::ROOT, counters, connections: 0, limits: Limits::NONE, usage });
@@ -373,7 +375,7 @@ impl Turn {
     }
 
     /// The queue's counters.
-    pub fn queue_counters(&self) -> queue::Counters {
+    pub fn queue_counters(&self) -> hoistway_queue::Counters {
         *self.queue.counters()
     }
 

@@ -1,6 +1,6 @@
 //! Requests that the scheduler wants cut.
 
-use block::{Priority, RequestId};
+use hoistway_block::{Priority, RequestId};
 
 use super::cases::{Bench, MIB, asked, starts};
 use super::{Action, ConnectionBounds};

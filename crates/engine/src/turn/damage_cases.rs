@@ -1,7 +1,7 @@
 //! What a turn does after a backing has lost data, or cannot do what it had said.
 
-use block::RequestId;
-use linux::ring::Emptying;
+use hoistway_block::RequestId;
+use hoistway_linux::ring::Emptying;
 
 use super::cases::{Bench, MIB, asked, pieces, starts, syncs};
 use super::{Action, Incident, Piece, Verdict};

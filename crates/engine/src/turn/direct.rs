@@ -1,8 +1,8 @@
 //! Direct requests: the device reads from or writes to memory of the client, so that nothing is
 //! copied and their parts need no memory of the engine.
 
-use block::Nanos;
-use linux::buffer::Span;
+use hoistway_block::Nanos;
+use hoistway_linux::buffer::Span;
 
 use super::state::Part;
 use super::{Actions, Turn, Verdict};

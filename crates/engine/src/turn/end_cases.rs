@@ -4,7 +4,7 @@
 use super::Action;
 use super::cases::{Bench, MIB, asked, starts};
 use crate::protocol::{ClientRequest, Command};
-use experiment::Limits;
+use hoistway_experiment::Limits;
 
 /// A bench with a second client, whose connection is returned: first that of the client that will die.
 fn two_clients(alignment_bytes: u32) -> (Bench, u32, u32) {

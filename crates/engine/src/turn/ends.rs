@@ -14,8 +14,8 @@
 
 use std::ops::Range;
 
-use block::{Nanos, RequestId};
-use elevator::Place;
+use hoistway_block::{Nanos, RequestId};
+use hoistway_elevator::Place;
 
 use super::state::{PartKind, Pending, Stage, Waiting};
 use super::{Action, Actions, Turn};

@@ -1,8 +1,8 @@
 //! What goes wrong with a backing: failed I/Os, lost data, and abilities that it does not have after
 //! all. The shard puts it into the log.
 
-use block::{Operation, RequestId};
-use linux::ring::Emptying;
+use hoistway_block::{Operation, RequestId};
+use hoistway_linux::ring::Emptying;
 
 use super::Turn;
 use super::state::{Part, PartKind, Stage};

@@ -1,11 +1,11 @@
 //! Changes of group limits and of limiters while the engine runs.
 
-use block::{GroupId, Nanos};
-use elevator::limiters::LimiterError;
-use elevator::tunable::SettingError;
-use elevator::{Any, GroupSettings, Limiter};
-use experiment::{EXACT_LIMITER, GROUP_LIMITER, Limits, SchedulerSpec, Setting};
-use queue::RequestQueue;
+use hoistway_block::{GroupId, Nanos};
+use hoistway_elevator::limiters::LimiterError;
+use hoistway_elevator::tunable::SettingError;
+use hoistway_elevator::{Any, GroupSettings, Limiter};
+use hoistway_experiment::{EXACT_LIMITER, GROUP_LIMITER, Limits, SchedulerSpec, Setting};
+use hoistway_queue::RequestQueue;
 
 use super::{Turn, TurnSettings};
 use crate::error::{describe_limiter, describe_setting};
@@ -58,7 +58,7 @@ impl Turn {
     /// The installed limiters, in order, with their settings:
     /// `throttle:throttle_sample_time=20,hierarchy=1`.
     pub fn limiters(&self) -> Vec<String> {
-        let names = self.queue.limiters().map(elevator::limiters::AnyLimiter::name);
+        let names = self.queue.limiters().map(hoistway_elevator::limiters::AnyLimiter::name);
         let in_force = |name: &'static str| {
             let settings = self.queue.limiter_settings(name).map(|(row, value)| Setting {
                 key: row.name.to_owned(),
@@ -114,7 +114,7 @@ fn add_limiter(queue: &mut RequestQueue<Any>, spec: &SchedulerSpec, now: Nanos) 
 
 #[cfg(test)]
 mod tests {
-    use elevator::Rates;
+    use hoistway_elevator::Rates;
 
     use super::*;
 

@@ -34,12 +34,12 @@ mod tracing;
 
 use std::sync::Arc;
 
-use block::{HardwareQueue, Nanos, RequestId};
-use elevator::Any;
-use linux::Slot;
-use linux::buffer::{Arena, Span};
-use linux::ring::Emptying;
-use queue::{Done, Next, RequestQueue};
+use hoistway_block::{HardwareQueue, Nanos, RequestId};
+use hoistway_elevator::Any;
+use hoistway_linux::Slot;
+use hoistway_linux::buffer::{Arena, Span};
+use hoistway_linux::ring::Emptying;
+use hoistway_queue::{Done, Next, RequestQueue};
 
 #[cfg(test)]
 pub(crate) use self::overdue::OVERDUE_NS;
@@ -304,7 +304,7 @@ impl Turn {
     }
 
     /// The range on the device of an I/O that was started.
-    pub fn extent_of(&self, io: RequestId) -> block::Extent {
+    pub fn extent_of(&self, io: RequestId) -> hoistway_block::Extent {
         self.queue.requests().attributes(io).extent
     }
 
@@ -362,7 +362,7 @@ impl Turn {
     #[inline]
     pub fn expire(&mut self, now: Nanos) {
         self.look_for_overdue(now);
-        if self.queue.next_timer().is_some_and(|at| block::time::is_due(now, at)) {
+        if self.queue.next_timer().is_some_and(|at| hoistway_block::time::is_due(now, at)) {
             self.queue.timer(now);
             self.take_trace();
         }

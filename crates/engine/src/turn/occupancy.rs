@@ -7,8 +7,8 @@
 //! sockets between turns, so the depth decides how many requests are dispatched before newly
 //! received ones can join the queue.
 
-use block::{Nanos, RequestId};
-use elevator::registry;
+use hoistway_block::{Nanos, RequestId};
+use hoistway_elevator::registry;
 
 use super::Turn;
 use super::state::{Group, Io};
@@ -19,7 +19,7 @@ use crate::saturation::{Saturation, Tenant};
 /// page.
 const REQUEST_BYTES: u64 = 4_096;
 /// Figures about shares are means over at least this time.
-const WINDOW_NS: Nanos = block::time::SECOND;
+const WINDOW_NS: Nanos = hoistway_block::time::SECOND;
 /// The tunable that bounds the residence time of requests in the device.
 const LATENCY_BOUND: &str = "lat_us";
 
@@ -319,7 +319,7 @@ impl Turn {
             weight: group.weight,
             outstanding: group.usage.mean_outstanding,
             bytes: group.usage.window_bytes,
-            is_limited: group.limits != experiment::Limits::NONE,
+            is_limited: group.limits != hoistway_experiment::Limits::NONE,
         };
         let tenants: Vec<Tenant> = self.groups.iter().flatten().map(tenant).collect();
         let name = self.queue.elevator().name();
@@ -338,6 +338,6 @@ impl Turn {
         let occupancy = &mut self.occupancy;
         (occupancy.most, occupancy.may_learn, occupancy.learner) = (device, false, None);
         let requests = self.queue.depth().requests;
-        self.queue.set_depth(elevator::Depth { requests, device }, now);
+        self.queue.set_depth(hoistway_elevator::Depth { requests, device }, now);
     }
 }

@@ -9,14 +9,14 @@
 //! parts are divided by dynamic thresholds (Choudhury and Hahne 1998): a volume may hold as much as
 //! is free.
 
-use block::{Nanos, RequestId};
+use hoistway_block::{Nanos, RequestId};
 
 use super::{Actions, Turn};
 use crate::protocol::Failure;
 
 /// The age of an I/O from which on it is overdue: longer than a healthy device with a full queue
 /// takes (128 requests at 100 per second), and short for those who wait meanwhile.
-pub(crate) const OVERDUE_NS: Nanos = 2 * block::time::SECOND;
+pub(crate) const OVERDUE_NS: Nanos = 2 * hoistway_block::time::SECOND;
 /// How often such I/Os are looked for while requests wait: others wait at most this much longer.
 const LOOK_INTERVAL_NS: Nanos = OVERDUE_NS / 4;
 
@@ -58,7 +58,7 @@ impl Turn {
 
     /// Takes the overdue I/Os out of the device's depth.
     pub(super) fn look_for_overdue(&mut self, now: Nanos) {
-        if self.overdue.look_at_ns.take_if(|at| block::time::is_due(now, *at)).is_none() {
+        if self.overdue.look_at_ns.take_if(|at| hoistway_block::time::is_due(now, *at)).is_none() {
             return;
         }
         for slot in 0..self.ios.len() {

@@ -1,9 +1,9 @@
 //! The stages of a part: wait for its blocks, read blocks that it covers partly, transfer, end.
 
-use block::{Extent, Flags, GroupId, Nanos, Operation, RequestId, SECTOR_BYTES, Status};
-use elevator::Attributes;
-use linux::buffer::Span;
-use linux::ring::Emptying;
+use hoistway_block::{Extent, Flags, GroupId, Nanos, Operation, RequestId, SECTOR_BYTES, Status};
+use hoistway_elevator::Attributes;
+use hoistway_linux::buffer::Span;
+use hoistway_linux::ring::Emptying;
 
 use super::state::{Io, Part, PartKind, Stage, context_id, device_attribute};
 use super::{Action, Actions, Turn};
@@ -99,7 +99,7 @@ impl Turn {
         let mut place = super::state::Place { device_bytes: from_bytes, until_bytes: u64::MAX, extent: 0 };
         if let Some(volume) = self.volume_of(request.connection) {
             place = volume.abilities.positions.locate(from_bytes);
-            if priority == block::Priority::NONE {
+            if priority == hoistway_block::Priority::NONE {
                 priority = volume.abilities.priority;
             }
         }

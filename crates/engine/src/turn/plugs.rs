@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use block::Nanos;
-use queue::Plug;
+use hoistway_block::Nanos;
+use hoistway_queue::Plug;
 
 use super::Turn;
 

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use block::{ContextId, GroupId, Nanos, Priority, RequestId};
-use linux::Slot;
-use linux::buffer::Span;
-use linux::ioctl::FileExtent;
-use linux::ring::Emptying;
+use hoistway_block::{ContextId, GroupId, Nanos, Priority, RequestId};
+use hoistway_linux::Slot;
+use hoistway_linux::buffer::Span;
+use hoistway_linux::ioctl::FileExtent;
+use hoistway_linux::ring::Emptying;
 
 use crate::counters::Sums;
 use crate::damage::Damage;
@@ -367,7 +367,7 @@ pub(crate) struct Group {
     pub id: GroupId,
     pub counters: crate::counters::GroupCounters,
     pub connections: u32,
-    pub limits: experiment::Limits,
+    pub limits: hoistway_experiment::Limits,
     pub usage: super::occupancy::Usage,
 }
 

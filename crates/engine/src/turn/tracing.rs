@@ -1,8 +1,8 @@
 //! Collects trace events of the queue and its policies while there is a sink. Without one, the
 //! cost is one flag test per call.
 
-use block::ContextId;
-pub use queue::TraceItem as Traced;
+use hoistway_block::ContextId;
+pub use hoistway_queue::TraceItem as Traced;
 
 use super::Turn;
 

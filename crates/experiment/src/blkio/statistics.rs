@@ -1,7 +1,7 @@
 //! The service that a group received from a device.
 
-use block::{GroupId, Nanos};
-use elevator::{ByKind, Elevator, GroupAccount};
+use hoistway_block::{GroupId, Nanos};
+use hoistway_elevator::{ByKind, Elevator, GroupAccount};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

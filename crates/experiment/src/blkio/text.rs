@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use block::time::MILLISECOND;
-use block::{DeviceNumber, Nanos};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{DeviceNumber, Nanos};
 
 use super::{ByType, Generation, Statistics};
 

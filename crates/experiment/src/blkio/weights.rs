@@ -147,7 +147,7 @@ impl<D: PartialEq> Weights<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::DeviceNumber;
+    use hoistway_block::DeviceNumber;
 
     const SDB: DeviceNumber = DeviceNumber { major: 8, minor: 16 };
     const SDC: DeviceNumber = DeviceNumber { major: 8, minor: 32 };

@@ -4,7 +4,7 @@ use hoistway_experiment::measurement::{DeviceCounters, GroupMeasurement, Tally};
 use hoistway_experiment::{
     Experiment, Group, Histogram, Measurement, SchedulerInForce, SchedulerSpec, ShareUnit, TargetFacts, Weight,
 };
-use workload::Job;
+use hoistway_workload::Job;
 
 /// One second of `drr` with groups of weight 100, 200, ... that read `kib_per_s`, each request
 /// taking `latency_ns`.

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use engine::Rotational;
-use experiment::limit_lines::BURSTS_MS;
-use experiment::{GroupPriority, Limits};
+use hoistway_engine::Rotational;
+use hoistway_experiment::limit_lines::BURSTS_MS;
+use hoistway_experiment::{GroupPriority, Limits};
 use toml::de::DeTable;
 
 use super::problem::{Place, Problem, Sourced};

@@ -20,11 +20,11 @@ pub mod size;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use block::DeviceNumber;
-use engine::Rotational;
-use experiment::io_latency_line::{read_io_latency, write_io_latency};
-use experiment::{Diagnostic, GroupPriority, Limits};
-use experiment::{limit_lines, units};
+use hoistway_block::DeviceNumber;
+use hoistway_engine::Rotational;
+use hoistway_experiment::io_latency_line::{read_io_latency, write_io_latency};
+use hoistway_experiment::{Diagnostic, GroupPriority, Limits};
+use hoistway_experiment::{limit_lines, units};
 
 use crate::log::LogSettings;
 use crate::ublk::Number;

@@ -69,7 +69,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shortened = experiment::diagnostic::shortened;
+        let shortened = hoistway_experiment::diagnostic::shortened;
         write!(formatter, "hoistway: error: ")?;
         if !self.place.at.is_empty() {
             write!(formatter, "{}: ", self.place.at)?;
@@ -97,7 +97,7 @@ pub fn shown(problems: &[Problem]) -> Vec<String> {
 
 /// The known word that is nearest to `word`, if one is near enough.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    experiment::diagnostic::nearest(word, known.iter().copied())
+    hoistway_experiment::diagnostic::nearest(word, known.iter().copied())
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 
-use experiment::diagnostic::boundary_before;
-use experiment::units;
+use hoistway_experiment::diagnostic::boundary_before;
+use hoistway_experiment::units;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -1,4 +1,4 @@
-//! Sizes with units: `256MiB`, in the grammar of [`experiment::units`].
+//! Sizes with units: `256MiB`, in the grammar of [`hoistway_experiment::units`].
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ pub struct Size(pub u64);
 impl Size {
     /// Parses `4096`, `64KiB`, `1GiB`, `1g` and so on.
     pub fn parse(text: &str) -> Option<Self> {
-        experiment::units::bytes(text).ok().map(Self)
+        hoistway_experiment::units::bytes(text).ok().map(Self)
     }
 
     /// As [`Size::parse`], per second: `50MiB/s` as well.
     pub fn parse_rate(text: &str) -> Option<Self> {
-        experiment::units::rate(text).ok().map(Self)
+        hoistway_experiment::units::rate(text).ok().map(Self)
     }
 }
 

@@ -17,7 +17,7 @@
 //! `device` may be omitted if there is only one. Answers are one line each: `{"ok": ...}` or
 //! `{"error": "...", "field": "..."}`; nothing is ever applied partly.
 
-use experiment::GroupPriority;
+use hoistway_experiment::GroupPriority;
 use serde_json::{Map, Value, json};
 
 use crate::configuration::problem::nearest;

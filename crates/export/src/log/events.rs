@@ -4,8 +4,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use engine::counters::{Counted, Sums};
-use engine::{ConnectionEnd, EndReason};
+use hoistway_engine::counters::{Counted, Sums};
+use hoistway_engine::{ConnectionEnd, EndReason};
 use serde_json::Value;
 use tracing::{debug, error, info, warn};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use experiment::{printable, printable_lines};
+use hoistway_experiment::{printable, printable_lines};
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};

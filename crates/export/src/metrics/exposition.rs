@@ -2,8 +2,8 @@
 
 use std::fmt::Error;
 
-use engine::counters::{Counted, GroupCounters, Sums, TimeHistogram};
-use engine::{GroupShare, GroupStatus, ShardStatus, ShareMiss, VolumeStatus};
+use hoistway_engine::counters::{Counted, GroupCounters, Sums, TimeHistogram};
+use hoistway_engine::{GroupShare, GroupStatus, ShardStatus, ShareMiss, VolumeStatus};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEncoder, NoLabelSet};

@@ -4,11 +4,13 @@
 //!          form. Nothing is stored between two requests, so a client cannot exhaust memory.
 //! Cost     28 or 32 bytes are read per request; no allocation except for `out`.
 //! Sources  docs/specifications/engine.md, section 4.3; docs/specifications/engine.md, section 4.4.
-//!          The trait `engine::protocol::Protocol` documents which side checks what.
+//!          The trait `hoistway_engine::protocol::Protocol` documents which side checks what.
 //!
 //! Read [`Transmission::parse`] first; `refusal` lists the possible errors of a header.
 
-use engine::protocol::{Body, ClientRequest, Command, Failure, MAX_PAYLOAD_BYTES, Parsed, Protocol, StatusExtent};
+use hoistway_engine::protocol::{
+    Body, ClientRequest, Command, Failure, MAX_PAYLOAD_BYTES, Parsed, Protocol, StatusExtent,
+};
 
 use super::handshake::{Negotiated, ReplyForm};
 use super::wire::{self, chunk, command, command_flag, error, transmission_flag};

@@ -100,7 +100,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::net::{IpAddr, Ipv4Addr};
 
-    use block::random::Stream;
+    use hoistway_block::random::Stream;
 
     use super::*;
 

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use engine::Backing;
+use hoistway_engine::Backing;
 
 use crate::configuration::{Configuration, Device, Export};
 
@@ -76,8 +76,9 @@ pub fn check(configuration: &Configuration) -> Room {
         let listeners = configuration.listeners.iter().filter(|listener| listener.tls.is_some() == has_tls);
         listeners.map(|listener| listener.max_connections).sum::<u64>()
     };
-    let later =
-        OF_SIGNALS + front_ends * OF_FRONT_END + threads_to_come(configuration) * engine::DESCRIPTORS_OF_A_THREAD;
+    let later = OF_SIGNALS
+        + front_ends * OF_FRONT_END
+        + threads_to_come(configuration) * hoistway_engine::DESCRIPTORS_OF_A_THREAD;
     room(limit, used + later, wanted(false), wanted(true))
 }
 
@@ -98,7 +99,7 @@ fn threads_to_come(configuration: &Configuration) -> u64 {
         |export: &Export| Backing::parse(&export.backing.value).is_ok_and(|backing| backing.model.is_some());
     let of_device = |device: &Device| {
         let wanted = usize::try_from(device.threads).unwrap_or(usize::MAX);
-        let most = engine::most_threads(wanted, device.cpu.len(), device.exports.iter().any(has_model));
+        let most = hoistway_engine::most_threads(wanted, device.cpu.len(), device.exports.iter().any(has_model));
         most.saturating_sub(1) as u64
     };
     configuration.devices.iter().map(of_device).sum()

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use engine::{ANSWER_TIMEOUT, Backing, BackingKind};
+use hoistway_engine::{ANSWER_TIMEOUT, Backing, BackingKind};
 use serde_json::{Value, json};
 
 use super::devices::{EVICTION_TIMEOUT, not_over};

@@ -469,10 +469,12 @@ impl Server {
             return Err(vec![problem]);
         };
         let name = path.display().to_string();
-        let text = linux::input::regular_text(path, linux::input::Ceiling::CONFIGURATION).map_err(|error| {
-            let place = Place { at: name.as_str().into(), quoted: "".into() };
-            vec![Problem::new(&place, format!("cannot be read: {error}"), "put the file back and reload again")]
-        })?;
+        let text = hoistway_linux::input::regular_text(path, hoistway_linux::input::Ceiling::CONFIGURATION).map_err(
+            |error| {
+                let place = Place { at: name.as_str().into(), quoted: "".into() };
+                vec![Problem::new(&place, format!("cannot be read: {error}"), "put the file back and reload again")]
+            },
+        )?;
         let mut configuration = file::read(&name, &text)?;
         add_listeners(&mut configuration, self.inherited.iter());
         let Applied { changes, mut warnings } = self.apply(configuration)?;

@@ -106,7 +106,7 @@ mod tests {
     fn a_lock_is_seen_and_a_file_without_one_is_not_waited_for() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(!is_locked(file.path()));
-        linux::ioctl::lock_for_writing(std::os::fd::AsFd::as_fd(file.as_file()), (0, 0)).unwrap();
+        hoistway_linux::ioctl::lock_for_writing(std::os::fd::AsFd::as_fd(file.as_file()), (0, 0)).unwrap();
         assert!(is_locked(file.path()));
     }
 

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use experiment::{GroupPriority, Limits};
+use hoistway_experiment::{GroupPriority, Limits};
 
 use crate::configuration::{Address, Configuration, DEFAULT_WEIGHT, Device, Export, Group, Listener, Place, Problem};
 

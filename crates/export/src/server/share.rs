@@ -1,7 +1,7 @@
 //! Changes of a group's share by an operator while the server runs.
 
-use experiment::blkio::Generation;
-use experiment::blkio::weights::WeightFile;
+use hoistway_experiment::blkio::Generation;
+use hoistway_experiment::blkio::weights::WeightFile;
 use serde_json::{Value, json};
 
 use super::handshake_thread::ClientSink;
@@ -42,7 +42,7 @@ impl Server {
             }
             Share::Priority(level) => {
                 group.priority = level;
-                ("priority", json!(level.map(experiment::GroupPriority::get)))
+                ("priority", json!(level.map(hoistway_experiment::GroupPriority::get)))
             }
         };
         self.state.set_active(configuration, self.is_draining);

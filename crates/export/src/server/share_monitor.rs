@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::{DepthState, Saturation};
+use hoistway_engine::{DepthState, Saturation};
 use tracing::info;
 
 /// The interval between two checks: long compared with the second over which the figures are means.
@@ -83,7 +83,7 @@ impl ShareMonitor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::GroupShare;
+    use hoistway_engine::GroupShare;
 
     fn device(why: Option<&str>) -> Vec<(String, Saturation)> {
         let why = why.map(str::to_owned);

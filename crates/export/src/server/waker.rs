@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use linux::event::Event;
+use hoistway_linux::event::Event;
 
 /// Wakes a handshake thread from other threads.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use linux::input::{Ceiling, bytes};
+use hoistway_linux::input::{Ceiling, bytes};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};

@@ -7,7 +7,7 @@
 //! end   ─ in use ─► left: requests wait for the next server
 //!       └ otherwise ─► removed
 //! ```
-//! The data path is the engine's (`engine::UblkDevice`); this module only speaks to the driver's
+//! The data path is the engine's (`hoistway_engine::UblkDevice`); this module only speaks to the driver's
 //! control device.
 
 mod note;
@@ -18,8 +18,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{EngineError, ErrorKind, ShardHandle, UblkDevice, VolumeFacts, VolumeId};
-use linux::ublk::{self, Control, DeviceInfo, Parameters, Queue, State, feature};
+use hoistway_engine::{EngineError, ErrorKind, ShardHandle, UblkDevice, VolumeFacts, VolumeId};
+use hoistway_linux::ublk::{self, Control, DeviceInfo, Parameters, Queue, State, feature};
 
 use note::Note;
 

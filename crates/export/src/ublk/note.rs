@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use linux::own_files;
+use hoistway_linux::own_files;
 use serde::{Deserialize, Serialize};
 
 /// A note of one device.
@@ -21,15 +21,15 @@ pub(super) struct Note {
 
 impl Note {
     pub fn new(number: u32, device: &str, export: &str, size_bytes: u64) -> Self {
-        let boot = linux::run_directory::boot_id();
+        let boot = hoistway_linux::run_directory::boot_id();
         Self { number, device: device.to_owned(), export: export.to_owned(), size_bytes, boot }
     }
 
     /// All notes of this boot, by number.
     pub fn all() -> Vec<Self> {
-        let boot = linux::run_directory::boot_id();
+        let boot = hoistway_linux::run_directory::boot_id();
         // Notes that another user may have written are as good as none: their devices are not taken over.
-        let files = linux::run_directory::list("ublk", "json").unwrap_or_default();
+        let files = hoistway_linux::run_directory::list("ublk", "json").unwrap_or_default();
         let notes = files.iter().filter_map(|file| serde_json::from_slice::<Self>(&own_files::read(file).ok()?).ok());
         let mut notes: Vec<Self> = notes.filter(|note| note.boot == boot).collect();
         notes.sort_by_key(|note| note.number);
@@ -42,7 +42,7 @@ impl Note {
     }
 
     pub fn write(&self) -> io::Result<()> {
-        linux::run_directory::make(&directory())?;
+        hoistway_linux::run_directory::make(&directory())?;
         own_files::replace(&path(self.number), &serde_json::to_vec(self)?)
     }
 
@@ -57,7 +57,7 @@ impl Note {
 }
 
 fn directory() -> PathBuf {
-    linux::run_directory::path().join("ublk")
+    hoistway_linux::run_directory::path().join("ublk")
 }
 
 fn path(number: u32) -> PathBuf {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use engine::ClientContext;
-use linux::buffer::Span;
-use linux::window::Attached;
+use hoistway_engine::ClientContext;
+use hoistway_linux::buffer::Span;
+use hoistway_linux::window::Attached;
 use vm_memory::Address;
 
 use super::guest_memory::{GuestMemory, Region, Segment};

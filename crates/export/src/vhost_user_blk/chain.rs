@@ -1,7 +1,7 @@
 //! A chain of descriptors in a guest's memory: read once, checked whole, and never looked at again,
 //! because the guest may change it at any time.
 
-use engine::protocol::virtio_blk::{ChainParts, HEADER_BYTES, RANGE_BYTES};
+use hoistway_engine::protocol::virtio_blk::{ChainParts, HEADER_BYTES, RANGE_BYTES};
 use virtio_queue::desc::split::Descriptor;
 use vm_memory::{Address, Bytes, GuestAddress};
 

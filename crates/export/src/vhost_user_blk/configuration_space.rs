@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::VolumeFacts;
-use engine::protocol::virtio_blk::{IDENTITY_BYTES, MAX_RANGE_SECTORS, SECTOR_BYTES};
+use hoistway_engine::VolumeFacts;
+use hoistway_engine::protocol::virtio_blk::{IDENTITY_BYTES, MAX_RANGE_SECTORS, SECTOR_BYTES};
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_DISCARD, VIRTIO_BLK_F_FLUSH, VIRTIO_BLK_F_MQ,
     VIRTIO_BLK_F_RO, VIRTIO_BLK_F_SEG_MAX, VIRTIO_BLK_F_SIZE_MAX, VIRTIO_BLK_F_TOPOLOGY, VIRTIO_BLK_F_WRITE_ZEROES,

@@ -13,12 +13,12 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use block::Nanos;
-use engine::protocol::virtio_blk::{self, IDENTITY_BYTES, Request, Status};
-use engine::protocol::{Command as Operation, Failure};
-use engine::{Answer, ClientContext, Data, LocalClient, Payload};
-use linux::aio::Signals;
-use linux::buffer::Span;
+use hoistway_block::Nanos;
+use hoistway_engine::protocol::virtio_blk::{self, IDENTITY_BYTES, Request, Status};
+use hoistway_engine::protocol::{Command as Operation, Failure};
+use hoistway_engine::{Answer, ClientContext, Data, LocalClient, Payload};
+use hoistway_linux::aio::Signals;
+use hoistway_linux::buffer::Span;
 
 use super::attached::AttachedMemory;
 use super::chain::Malformed;

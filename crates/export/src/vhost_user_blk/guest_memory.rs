@@ -10,9 +10,9 @@ use std::fs::File;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use engine::{Data, Payload};
-use linux::fault::Guard;
-use linux::window::Window;
+use hoistway_engine::{Data, Payload};
+use hoistway_linux::fault::Guard;
+use hoistway_linux::window::Window;
 pub use vm_memory::GuestAddress;
 use vm_memory::{
     Address, FileOffset, GuestMemory as _, GuestMemoryMmap, GuestRegionMmap, MmapRegion, Permissions, VolatileSlice,

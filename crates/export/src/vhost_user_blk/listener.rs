@@ -8,9 +8,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use block::Priority;
-use engine::counters::Sums;
-use engine::{ConnectionBounds, ConnectionEnd, EndReason, LocalConnection, ShardHandle, VolumeId};
+use hoistway_block::Priority;
+use hoistway_engine::counters::Sums;
+use hoistway_engine::{ConnectionBounds, ConnectionEnd, EndReason, LocalConnection, ShardHandle, VolumeId};
 use vhost::vhost_user::{BackendReqHandler, Error};
 
 use super::configuration_space::DeviceFacts;

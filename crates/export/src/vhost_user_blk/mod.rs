@@ -6,7 +6,7 @@
 //! ```
 //! One front end at a time: the next one is served when nothing of the last is in flight any more. The
 //! messages are `vhost`'s, the rings `virtio-queue`'s, the memory `vm-memory`'s; the translation of
-//! requests is `engine::protocol::virtio_blk`.
+//! requests is `hoistway_engine::protocol::virtio_blk`.
 
 mod attached;
 pub mod chain;

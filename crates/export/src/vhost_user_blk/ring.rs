@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use engine::protocol::Failure;
-use engine::protocol::virtio_blk::Status;
-use engine::{ClientContext, Data, Payload};
-use linux::aio::Signals;
-use linux::ring::FileId;
+use hoistway_engine::protocol::Failure;
+use hoistway_engine::protocol::virtio_blk::Status;
+use hoistway_engine::{ClientContext, Data, Payload};
+use hoistway_linux::aio::Signals;
+use hoistway_linux::ring::FileId;
 use rustix::io::ReadWriteFlags;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::GuestAddress;

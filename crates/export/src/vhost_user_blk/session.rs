@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use engine::{LocalClientId, ShardHandle};
+use hoistway_engine::{LocalClientId, ShardHandle};
 use rustix::fs::SealFlags;
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight, VhostUserLog,

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use engine::{Backing, GroupHandle, ShardHandle, ShardSettings, VolumeSettings};
+use hoistway_engine::{Backing, GroupHandle, ShardHandle, ShardSettings, VolumeSettings};
 use hoistway_export::vhost_user_blk::{DeviceFacts, Listener, Served};
 use vhost::vhost_user::message::{VhostUserConfigFlags, VhostUserHeaderFlag, VhostUserInflight};
 use vhost::vhost_user::{Frontend, VhostUserFrontend, VhostUserProtocolFeatures};
@@ -58,7 +58,7 @@ impl Disk {
         let backing = Backing::parse(backing).expect("a backing");
         let volume = VolumeSettings { is_read_only, ..VolumeSettings::new("disk", backing) };
         let settings = ShardSettings { memory_bytes: 64 << 20, max_connections: 4, ..ShardSettings::default() };
-        let shard = engine::start(settings, &[volume]).expect("a shard");
+        let shard = hoistway_engine::start(settings, &[volume]).expect("a shard");
         let directory = tempfile::tempdir().expect("a directory");
         let mut disk = Self { directory, shard, listener: None, said: Arc::default() };
         disk.listen();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::guest::*;
-use engine::protocol::Command;
+use hoistway_engine::protocol::Command;
 use vhost::VhostBackend;
 use vhost::vhost_user::VhostUserFrontend;
 

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use block::Nanos;
 use clap::{Args, Subcommand};
-use experiment::printable_lines;
-use export::control::socket::ask;
-use linux::output::error_line;
+use hoistway_block::Nanos;
+use hoistway_experiment::printable_lines;
+use hoistway_export::control::socket::ask;
+use hoistway_linux::output::error_line;
 use serde_json::{Map, Value, json};
 
 use crate::command::exit::print;

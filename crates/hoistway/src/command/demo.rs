@@ -4,9 +4,9 @@
 //! It is `hoistway test` with its arguments filled in: the commands that it shows print the same.
 
 use clap::Parser;
-use experiment::{Exit, Measurement};
-use report::table::TextOptions;
-use report::{Results, bars, page, table};
+use hoistway_experiment::{Exit, Measurement};
+use hoistway_report::table::TextOptions;
+use hoistway_report::{Results, bars, page, table};
 
 use crate::command::arguments::test::ProgressName;
 use crate::command::arguments::{Arguments, Command, DemoArguments, TestArguments};

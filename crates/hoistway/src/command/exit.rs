@@ -5,7 +5,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use experiment::{Exit, printable_lines};
+use hoistway_experiment::{Exit, printable_lines};
 
 use crate::command::arguments::{Color, General};
 pub use crate::error::{Error, Message, Severity};
@@ -13,9 +13,9 @@ pub use crate::error::{Error, Message, Severity};
 /// The result of a command.
 pub type Outcome = Result<Exit, Error>;
 
-impl From<linux::device::Refusal> for Error {
-    fn from(refusal: linux::device::Refusal) -> Self {
-        use linux::device::Refusal as R;
+impl From<hoistway_linux::device::Refusal> for Error {
+    fn from(refusal: hoistway_linux::device::Refusal) -> Self {
+        use hoistway_linux::device::Refusal as R;
         let help = match &refusal {
             R::Missing { path } if path.starts_with("/dev") => "lsblk lists the block devices of this machine",
             R::Missing { .. } => "name an existing file, directory or device, or a model: hoistway list devices",
@@ -114,7 +114,7 @@ impl Reporter {
         };
         let word = message.severity.word();
         let text = message.to_string();
-        let mut text = printable_lines(&experiment::diagnostic::shortened(&text)).into_owned();
+        let mut text = printable_lines(&hoistway_experiment::diagnostic::shortened(&text)).into_owned();
         if self.colored {
             text = text.replacen(word, &format!("\x1b[{code}m{word}\x1b[0m"), 1);
         }
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_mistyped_device_is_refused_and_a_mistyped_file_is_a_usage_error() {
-        let missing = |path: &str| Error::from(linux::device::Refusal::Missing { path: path.into() }).exit;
+        let missing = |path: &str| Error::from(hoistway_linux::device::Refusal::Missing { path: path.into() }).exit;
         assert_eq!(missing("/dev/doesnotexist0"), Exit::Refused);
         assert_eq!(missing("/tmp/doesnotexist0"), Exit::Usage);
     }

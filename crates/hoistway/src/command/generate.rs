@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use clap::CommandFactory;
-use experiment::Exit;
+use hoistway_experiment::Exit;
 
 use crate::command::arguments::{Arguments, CompletionsArguments, ManArguments};
 use crate::command::exit::{Error, Outcome, print};

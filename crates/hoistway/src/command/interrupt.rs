@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use experiment::Exit;
+use hoistway_experiment::Exit;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::command::exit::Error;

@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 
 use crate::command::exit::Error;
 use crate::command::interrupt::Interrupt;
@@ -66,7 +66,7 @@ impl TestFile {
         let mut unfinished = Unfinished(path, true);
         fill(&mut file, bytes, interrupt).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => {
-                Error { messages: Vec::new(), exit: interrupt.exit().unwrap_or(experiment::Exit::Interrupted) }
+                Error { messages: Vec::new(), exit: interrupt.exit().unwrap_or(hoistway_experiment::Exit::Interrupted) }
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::failed(
                 format!("not enough space for a test file of {} MiB: {}: {error}", bytes >> 20, path.display()),
@@ -169,7 +169,7 @@ mod tests {
         assert!(TestFile::again(&ours, 2 << 20).unwrap_err().to_string().contains("the jobs need 2 MiB"));
         let strange = directory.path().join("strange.dat");
         fs::write(&strange, "precious").unwrap();
-        assert_eq!(check_mark(&strange).unwrap_err().exit, experiment::Exit::Refused);
+        assert_eq!(check_mark(&strange).unwrap_err().exit, hoistway_experiment::Exit::Refused);
         assert!(TestFile::create(&strange, 1 << 20, &Interrupt::default()).is_err());
         assert_eq!(fs::read(&strange).unwrap(), b"precious");
     }

@@ -3,17 +3,17 @@
 
 use std::fmt::Write;
 
-use elevator::limiters::{self, LIMITERS, LimiterEntry};
-use elevator::registry::{self, Entry};
-use elevator::tunable::{OutOfRange, Tunable};
-use elevator::{Configuration, Elevator, Limiter, LimiterConfiguration, Version};
-use experiment::Exit;
-use experiment::diagnostic::nearest;
-use experiment::machine::{KEYS, Key};
-use report::json::Json;
-use workload::fio::{self, Class};
-use workload::name::{ALL, names};
-use workload::program;
+use hoistway_elevator::limiters::{self, LIMITERS, LimiterEntry};
+use hoistway_elevator::registry::{self, Entry};
+use hoistway_elevator::tunable::{OutOfRange, Tunable};
+use hoistway_elevator::{Configuration, Elevator, Limiter, LimiterConfiguration, Version};
+use hoistway_experiment::Exit;
+use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::machine::{KEYS, Key};
+use hoistway_report::json::Json;
+use hoistway_workload::fio::{self, Class};
+use hoistway_workload::name::{ALL, names};
+use hoistway_workload::program;
 
 use crate::command::arguments::ListArguments;
 use crate::command::device::listing;
@@ -203,7 +203,7 @@ fn tunables_text(rows: &[Tunable], text: &mut String) {
 
 fn range(row: &Tunable) -> String {
     match row.unit {
-        elevator::tunable::Unit::Choice(words) => words.join(" | "),
+        hoistway_elevator::tunable::Unit::Choice(words) => words.join(" | "),
         unit => format!("{}..{} {}", row.min, row.max, unit.text()).trim_end().to_owned(),
     }
 }

@@ -43,7 +43,7 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
 use exit::Reporter;
-use experiment::Exit;
+use hoistway_experiment::Exit;
 
 /// Runs the command with the arguments of this process, and returns the process's exit code.
 ///

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use experiment::Exit;
-use native::Programs;
+use hoistway_experiment::Exit;
+use hoistway_native::Programs;
 
 use crate::command::arguments::WatchArguments;
 use crate::command::exit::{Error, Outcome};
@@ -28,12 +28,13 @@ fn watcher(journal: &Path) -> Command {
 /// Runs the hidden `hoistway worker`.
 pub fn worker() -> Outcome {
     // The process that could receive an error is gone.
-    Ok(native::worker::work().map_or(Exit::Failed, |()| Exit::Done))
+    Ok(hoistway_native::worker::work().map_or(Exit::Failed, |()| Exit::Done))
 }
 
 /// Runs the hidden `hoistway watch`.
 pub fn watch(arguments: &WatchArguments) -> Outcome {
     let journal = &arguments.journal;
-    let restored = linux::setting::watch(journal).map_err(|error| Error::file(journal, "restore from", &error))?;
+    let restored =
+        hoistway_linux::setting::watch(journal).map_err(|error| Error::file(journal, "restore from", &error))?;
     Ok(if restored.is_complete() { Exit::Done } else { Exit::NotRestored })
 }

@@ -4,9 +4,9 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use block::Nanos;
-use experiment::job::{Amount, BlockSize};
-use experiment::{Experiment, LiveGroup, Measurement, printable};
+use hoistway_block::Nanos;
+use hoistway_experiment::job::{Amount, BlockSize};
+use hoistway_experiment::{Experiment, LiveGroup, Measurement, printable};
 
 use crate::command::arguments::test::ProgressName;
 

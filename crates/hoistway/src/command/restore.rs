@@ -1,9 +1,9 @@
 //! `hoistway restore`: restores settings that a run left behind because neither it nor its watcher
 //! could.
 
-use experiment::Exit;
-use linux::own_files;
-use linux::setting::{self, Stale};
+use hoistway_experiment::Exit;
+use hoistway_linux::own_files;
+use hoistway_linux::setting::{self, Stale};
 
 use crate::command::arguments::RestoreArguments;
 use crate::command::exit::{Error, Outcome, Reporter, print};
@@ -12,7 +12,7 @@ use crate::command::exit::{Error, Outcome, Reporter, print};
 pub fn run(arguments: &RestoreArguments, reporter: Reporter) -> Outcome {
     setting::forget_earlier_boots();
     // Listing the devices of `device create` removes those whose processes are gone.
-    rig::list();
+    hoistway_rig::list();
     let (stale, exit) = found(reporter);
     if stale.is_empty() {
         print("nothing to restore\n")?;
@@ -38,7 +38,7 @@ fn found(reporter: Reporter) -> (Vec<Stale>, Exit) {
 /// the command ends.
 pub fn first(reporter: Reporter) -> Outcome {
     setting::forget_earlier_boots();
-    rig::list();
+    hoistway_rig::list();
     let (stale, exit) = found(reporter);
     let restored = put_back(stale, reporter, |line| {
         reporter.note(line.trim_end());

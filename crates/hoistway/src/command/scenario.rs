@@ -10,11 +10,11 @@
 //! ```
 //! A scenario that judges has cells instead of steps (`judge/format.rs`).
 
-use linux::input::Ceiling;
+use hoistway_linux::input::Ceiling;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use experiment::diagnostic::nearest;
+use hoistway_experiment::diagnostic::nearest;
 use serde::Deserialize;
 
 use crate::command::arguments::{Command, TestArguments};
@@ -192,7 +192,7 @@ impl Scenario {
                 format!("{}there are: {}, and files that end in .toml", meant(name, &names), names.join(", ")),
             ));
         }
-        let text = linux::input::text(path, Ceiling::SCENARIO).map_err(|error| {
+        let text = hoistway_linux::input::text(path, Ceiling::SCENARIO).map_err(|error| {
             Error::usage(
                 format!("cannot read the scenario {name}: {error}"),
                 "hoistway list scenarios shows the shipped ones",

@@ -1,11 +1,11 @@
 //! `hoistway schema [OUTPUT]`: JSON Schemas of the JSON outputs, derived from the types that produce
 //! them.
 
-use experiment::Exit;
-use experiment::diagnostic::nearest;
-use export::server::devices::report::StatusAnswer;
-use report::json::ResultDocument;
-use rig::Rig;
+use hoistway_experiment::Exit;
+use hoistway_experiment::diagnostic::nearest;
+use hoistway_export::server::devices::report::StatusAnswer;
+use hoistway_report::json::ResultDocument;
+use hoistway_rig::Rig;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 

@@ -1,20 +1,20 @@
 //! `hoistway serve`: block devices for clients, from a file or from flags.
 
-use linux::input::Ceiling;
+use hoistway_linux::input::Ceiling;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use experiment::{Diagnostic, printable_lines};
-use export::configuration::check::{check, warnings};
-use export::configuration::flags::{self, Flags};
-use export::configuration::problem::shown;
-use export::configuration::show::show;
-use export::configuration::{Configuration, Place, Problem, file};
-use export::log::{self, Filter, Format, LogOverrides, events};
-use export::server::{CHECKS, Origin, Server, inherited_listeners};
-use linux::output::error_line;
+use hoistway_experiment::{Diagnostic, printable_lines};
+use hoistway_export::configuration::check::{check, warnings};
+use hoistway_export::configuration::flags::{self, Flags};
+use hoistway_export::configuration::problem::shown;
+use hoistway_export::configuration::show::show;
+use hoistway_export::configuration::{Configuration, Place, Problem, file};
+use hoistway_export::log::{self, Filter, Format, LogOverrides, events};
+use hoistway_export::server::{CHECKS, Origin, Server, inherited_listeners};
+use hoistway_linux::output::error_line;
 
 use crate::command::ctl;
 use crate::command::exit::print;
@@ -201,7 +201,7 @@ fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Probl
 
 fn read_file(path: &Path) -> Result<Configuration, Vec<Problem>> {
     let name = path.display().to_string();
-    let text = linux::input::text(path, Ceiling::CONFIGURATION).map_err(|error| {
+    let text = hoistway_linux::input::text(path, Ceiling::CONFIGURATION).map_err(|error| {
         let place = Place { at: name.as_str().into(), quoted: "".into() };
         vec![Problem::new(&place, format!("cannot be read: {error}"), "give the path of a serve.toml")]
     })?;

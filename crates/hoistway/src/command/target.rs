@@ -18,9 +18,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use device::Model;
-use experiment::Refusal;
-use linux::device::{Kind, Opened, Opening, data_run_at};
+use hoistway_device::Model;
+use hoistway_experiment::Refusal;
+use hoistway_linux::device::{Kind, Opened, Opening, data_run_at};
 
 use crate::command::arguments::test::PlaceArguments;
 use crate::command::exit::{Error, Reporter};
@@ -151,12 +151,12 @@ impl Target {
         match &self.what {
             What::Simulated => {}
             What::Scratch(text) => {
-                engine::Backing::parse(text).map_err(|error| Error::usage(error.message, error.help))?;
+                hoistway_engine::Backing::parse(text).map_err(|error| Error::usage(error.message, error.help))?;
             }
             What::Existing(path) => {
                 let opening =
                     Opening { writable: false, direct: false, exclusive: arguments.exclusive, claimed_bytes: (0, 0) };
-                refuse_holes(path, &linux::device::open(path, None, opening)?)?;
+                refuse_holes(path, &hoistway_linux::device::open(path, None, opening)?)?;
             }
             What::Own(path) if path.exists() => {
                 layout::check_mark(path)?;
@@ -196,9 +196,11 @@ impl Target {
     pub fn stand_in(&self, host: HostName, bytes: u64) -> String {
         match &self.what {
             // The kernel schedules the disk that the file will be on.
-            What::Directory(directory) if host == HostName::Native => native::target::placeholder(directory, bytes),
+            What::Directory(directory) if host == HostName::Native => {
+                hoistway_native::target::placeholder(directory, bytes)
+            }
             What::Own(path) if host == HostName::Native => {
-                native::target::placeholder(path.parent().unwrap_or(Path::new("")), bytes)
+                hoistway_native::target::placeholder(path.parent().unwrap_or(Path::new("")), bytes)
             }
             What::Simulated => self.text.clone(),
             What::Existing(path) => self.behind_model(path.display().to_string()),
@@ -300,7 +302,7 @@ fn host(text: &str) -> Result<HostName, Error> {
         "engine" => Ok(HostName::Engine),
         "native" | "kernel" => Ok(HostName::Native),
         _ => {
-            let meant = experiment::diagnostic::nearest(text, ["simulator", "engine", "native", "kernel"]);
+            let meant = hoistway_experiment::diagnostic::nearest(text, ["simulator", "engine", "native", "kernel"]);
             let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
             let what = format!("there is no host '{text}'");
             Err(Error::usage(what, format!("{meant}hosts are simulator (sim), engine and native (kernel)"))
@@ -367,14 +369,14 @@ fn directory_is_writable(path: &Path) -> Result<(), Error> {
 /// an exclusive claim others, including the host, can still read it, but it cannot be mounted.
 fn claim(path: &Path, exclusive: bool, reporter: Reporter) -> Result<Opened, Error> {
     let opening = Opening { writable: false, direct: false, exclusive: true, claimed_bytes: (0, 0) };
-    match linux::device::open(path, None, opening) {
-        Err(linux::device::Refusal::InUse { user, .. }) if !exclusive => {
+    match hoistway_linux::device::open(path, None, opening) {
+        Err(hoistway_linux::device::Refusal::InUse { user, .. }) if !exclusive => {
             reporter.note(format!(
                 "{} is in use ({}): other I/O may disturb the figures",
                 path.display(),
                 user.display()
             ));
-            Ok(linux::device::open(path, None, Opening { exclusive: false, ..opening })?)
+            Ok(hoistway_linux::device::open(path, None, Opening { exclusive: false, ..opening })?)
         }
         opened => Ok(opened?),
     }
@@ -384,13 +386,13 @@ fn claim(path: &Path, exclusive: bool, reporter: Reporter) -> Result<Opened, Err
 /// claimed by another process meanwhile. Source: docs/specifications/harness.md, section 2.2.
 fn claim_for_writing(path: &Path, overwrite_signature: bool) -> Result<Opened, Error> {
     let opening = Opening { writable: true, direct: false, exclusive: true, claimed_bytes: (0, 0) };
-    let opened = linux::device::open(path, None, opening)?;
-    let is_zoned = linux::block_queue::BlockQueue::of(path).ok().and_then(|queue| queue.attribute("zoned"));
+    let opened = hoistway_linux::device::open(path, None, opening)?;
+    let is_zoned = hoistway_linux::block_queue::BlockQueue::of(path).ok().and_then(|queue| queue.attribute("zoned"));
     if is_zoned.is_some_and(|kind| kind != "none") {
         let what = format!("{} is zoned: it can only be written in the order of its zones", path.display());
         return Err(Error::refused(what, "choose a workload that only reads, or another device"));
     }
-    let found = linux::signature::find(opened.file.as_fd(), opened.facts.size_bytes)
+    let found = hoistway_linux::signature::find(opened.file.as_fd(), opened.facts.size_bytes)
         .map_err(|error| Error::file(path, "read", &error))?;
     match found {
         Some(found) if !overwrite_signature => {

@@ -1,13 +1,13 @@
 //! Values of options in the format of the command line: sizes, percent, lists of numbers.
 
-use experiment::Diagnostic;
+use hoistway_experiment::Diagnostic;
 
 use crate::units::{bytes, refused};
 pub use crate::units::{ios_per_s, time};
 
 /// A simulated machine: `key=value,...`.
-pub fn machine(text: &str) -> Result<experiment::Machine, Diagnostic> {
-    experiment::Machine::parse(text)
+pub fn machine(text: &str) -> Result<hoistway_experiment::Machine, Diagnostic> {
+    hoistway_experiment::Machine::parse(text)
 }
 
 /// Seeds: `1,2,3`.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
-use experiment::{Diagnostic, Exit};
+use hoistway_experiment::{Diagnostic, Exit};
 
 use crate::command::arguments::Arguments;
 use crate::command::exit::{Error, Outcome, print};

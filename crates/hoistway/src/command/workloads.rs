@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use experiment::{Experiment, Group};
-use linux::input::Ceiling;
-use workload::Job;
-use workload::fio;
-use workload::job::{Amount, Mix};
-use workload::name;
-use workload::program;
+use hoistway_experiment::{Experiment, Group};
+use hoistway_linux::input::Ceiling;
+use hoistway_workload::Job;
+use hoistway_workload::fio;
+use hoistway_workload::job::{Amount, Mix};
+use hoistway_workload::name;
+use hoistway_workload::program;
 
 use crate::command::arguments::test::WorkloadArguments;
 use crate::command::exit::{Error, Reporter};
@@ -145,7 +145,7 @@ fn file(path: &Path, arguments: &WorkloadArguments, reporter: Reporter) -> Resul
 
 /// A file that is refused here, as a job that fio runs unchanged.
 fn fio_only(path: &Path, refusal: &Error, reporter: Reporter) -> Result<Job, Error> {
-    let text = linux::input::text(path, Ceiling::JOB_FILE).map_err(|error| Error::input(path, &error))?;
+    let text = hoistway_linux::input::text(path, Ceiling::JOB_FILE).map_err(|error| Error::input(path, &error))?;
     let why = refusal.messages.first().map_or("", |message| message.what.as_str());
     reporter.note(format!("{} is run by fio unchanged, on the target: {why}", path.display()));
     let mix = if fio::only_reads(&text) { Mix::Read } else { Mix::ReadWrite { read_percent: 50 } };
@@ -154,7 +154,8 @@ fn fio_only(path: &Path, refusal: &Error, reporter: Reporter) -> Result<Job, Err
 
 /// The jobs of a file as they will run.
 pub fn jobs_of(path: &Path, buffered_async: bool, reporter: Reporter) -> Result<Vec<Job>, Error> {
-    let bytes = match (linux::input::bytes(path, Ceiling::JOB_FILE), crate::command::scenario::job_file(path)) {
+    let bytes = match (hoistway_linux::input::bytes(path, Ceiling::JOB_FILE), crate::command::scenario::job_file(path))
+    {
         (Ok(bytes), _) => bytes,
         (Err(_), Some(shipped)) => shipped.as_bytes().to_owned(),
         (Err(error), None) => {
@@ -162,8 +163,9 @@ pub fn jobs_of(path: &Path, buffered_async: bool, reporter: Reporter) -> Result<
             return Err(Error::usage(format!("cannot read the job file {}: {error}", path.display()), help));
         }
     };
-    let read_include =
-        |included: &str| linux::input::bytes(Path::new(included), Ceiling::JOB_FILE).map_err(|error| error.to_string());
+    let read_include = |included: &str| {
+        hoistway_linux::input::bytes(Path::new(included), Ceiling::JOB_FILE).map_err(|error| error.to_string())
+    };
     let (jobs, notes) = jobs_of_file(&path.display().to_string(), &bytes, &read_include, buffered_async)?;
     notes.iter().for_each(|note| reporter.report(note));
     Ok(jobs)

@@ -1,11 +1,11 @@
 //! What a page can choose from, read from the tables that the parsers use: devices, schedulers with
 //! their tunables, and what reasons mean. What it has chosen is checked here.
 
-use elevator::registry::{self, Entry};
-use elevator::tunable::{Tunable, Unit};
-use elevator::{Configuration, Elevator};
+use hoistway_elevator::registry::{self, Entry};
+use hoistway_elevator::tunable::{Tunable, Unit};
+use hoistway_elevator::{Configuration, Elevator};
+use hoistway_simulator::Session;
 use serde_json::{Value, json};
-use simulator::Session;
 
 use super::course::Course;
 use super::frame::bucket_starts_ns;
@@ -30,7 +30,7 @@ impl Choices {
     /// All of them, with the state to begin with.
     pub fn list(&self) -> Value {
         let devices: Vec<Value> =
-            device::MODELS.iter().map(|row| json!({"name": row.name, "summary": summary(row.text)})).collect();
+            hoistway_device::MODELS.iter().map(|row| json!({"name": row.name, "summary": summary(row.text)})).collect();
         json!({
             "devices": devices,
             "schedulers": registry::entries().map(scheduler).collect::<Vec<_>>(),
@@ -100,7 +100,7 @@ fn of_lanes<'a>(lanes: impl Iterator<Item = &'a Session>) -> Value {
         let reasons: Vec<Value> = session
             .reasons()
             .iter()
-            .map(|name| json!({"name": name, "meaning": report::page::gloss(name).unwrap_or_default()}))
+            .map(|name| json!({"name": name, "meaning": hoistway_report::page::gloss(name).unwrap_or_default()}))
             .collect();
         let tunables: Vec<Value> =
             session.tunables().map(|(row, value)| json!({"name": row.name, "value": value})).collect();
@@ -131,7 +131,7 @@ mod tests {
             })
             .collect()
         };
-        assert_eq!(names("devices"), device::MODELS.iter().map(|row| row.name).collect::<Vec<_>>());
+        assert_eq!(names("devices"), hoistway_device::MODELS.iter().map(|row| row.name).collect::<Vec<_>>());
         assert_eq!(names("schedulers"), registry::entries().map(|entry| entry.name).collect::<Vec<_>>());
         assert_eq!(list["first"]["device"], "model:ssd");
     }

@@ -6,11 +6,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use block::Nanos;
-use block::time::{MILLISECOND, SECOND};
-use experiment::Weight;
+use hoistway_block::Nanos;
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_experiment::Weight;
+use hoistway_simulator::Session;
 use serde::Deserialize;
-use simulator::Session;
 
 use super::frame::{DeviceSample, Frame, GroupFrame, LaneFrame, LaneResult, ReportedLatencies, completions, rows};
 use super::state::{Change, State, What};
@@ -350,7 +350,7 @@ impl Lane {
             return news;
         };
         let groups = session.figures().groups.into_iter().enumerate();
-        let group = |(index, group): (usize, simulator::GroupFigures)| GroupFrame {
+        let group = |(index, group): (usize, hoistway_simulator::GroupFigures)| GroupFrame {
             weight: group.weight,
             rests: group.is_resting,
             bytes: group.bytes,

@@ -1,10 +1,10 @@
 //! What the page gets sixty times a second: plain figures, from which it draws everything.
 
-use device::{Activity, DieActivity};
-use experiment::histogram::bucket_of;
-use experiment::{Histogram, Measurement};
+use hoistway_device::{Activity, DieActivity};
+use hoistway_experiment::histogram::bucket_of;
+use hoistway_experiment::{Histogram, Measurement};
+use hoistway_simulator::{Dispatch, Served, Session};
 use serde::Serialize;
-use simulator::{Dispatch, Served, Session};
 
 /// Buckets of fio's histograms in one bucket of a frame: eight per power of two.
 const FINE_PER_BUCKET: usize = 8;
@@ -101,7 +101,7 @@ pub struct GroupResult {
 impl LaneResult {
     /// The figures of a measurement.
     pub fn of(measurement: &Measurement) -> Self {
-        let group = |group: &experiment::measurement::GroupMeasurement| {
+        let group = |group: &hoistway_experiment::measurement::GroupMeasurement| {
             let latency = group.latency();
             GroupResult {
                 bytes: group.bytes(),
@@ -123,7 +123,7 @@ impl DeviceSample {
         match session.activity() {
             Activity::Whole => None,
             Activity::Disks(disks) => {
-                let disk = |disk: &device::DiskActivity| {
+                let disk = |disk: &hoistway_device::DiskActivity| {
                     let does = if disk.works_at.is_none() { 0 } else { 1 + u8::from(disk.is_destaging) };
                     (does, disk.works_at)
                 };
@@ -150,7 +150,7 @@ pub struct ReportedLatencies(Vec<u64>);
 impl ReportedLatencies {
     /// The counts since the last call.
     pub fn since_last<'a>(&mut self, histograms: impl Iterator<Item = &'a Histogram>) -> Vec<(u16, u64)> {
-        let mut counts = vec![0_u64; experiment::histogram::BUCKETS / FINE_PER_BUCKET + 1];
+        let mut counts = vec![0_u64; hoistway_experiment::histogram::BUCKETS / FINE_PER_BUCKET + 1];
         for (bucket, count) in histograms.flat_map(Histogram::bins) {
             counts[bucket / FINE_PER_BUCKET] += count;
         }
@@ -164,12 +164,12 @@ impl ReportedLatencies {
 
 /// The first latency of each bucket of a frame, for the page.
 pub fn bucket_starts_ns() -> Vec<u64> {
-    let all = experiment::histogram::BUCKETS / FINE_PER_BUCKET;
+    let all = hoistway_experiment::histogram::BUCKETS / FINE_PER_BUCKET;
     let mut starts: Vec<u64> = Vec::with_capacity(all);
     for bucket in 0..all {
         let from = starts.last().copied().unwrap_or(0);
         // The lower edge lies between the middle of the fine bucket before and its own.
-        let own = experiment::histogram::bucket_ns(bucket * FINE_PER_BUCKET);
+        let own = hoistway_experiment::histogram::bucket_ns(bucket * FINE_PER_BUCKET);
         let mut low = from;
         let mut high = own;
         while low < high {

@@ -2,7 +2,7 @@
 //! report its state. `hoistway lab` runs it in a server's thread, `web/` in the browser.
 //!
 //! ```text
-//! State, checked by Choices --> Course: one simulator::Session per lane --> Frame, sixty times a second
+//! State, checked by Choices --> Course: one hoistway_simulator::Session per lane --> Frame, sixty times a second
 //!                  Order (pace, step, change) ----^
 //! ```
 //! Nothing here reads a clock, starts a thread or opens a file: the caller of a course passes the wall

@@ -3,9 +3,9 @@
 //! It comes from outside (a link may have been tampered with), so everything is checked: only names,
 //! numbers within bounds, and options that touch no file and take no unusual memory.
 
-use block::Nanos;
-use block::time::{MILLISECOND, SECOND};
-use experiment::{Experiment, Group};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_experiment::{Experiment, Group};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -200,7 +200,7 @@ impl Tenant {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let place = format!("tenant '{}'", experiment::diagnostic::shortened(&self.name));
+        let place = format!("tenant '{}'", hoistway_experiment::diagnostic::shortened(&self.name));
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if self.name.is_empty() || self.name.len() > 24 || !self.name.chars().all(is_plain) {
             return Err(wrong(format!("{place} is no name"), "write 1 to 24 letters, digits, '-' and '_'"));
@@ -209,7 +209,7 @@ impl Tenant {
         self.load().check(&place)?;
         if !self.workload.is_empty() {
             let (name, options) = self.workload.split_once(':').unwrap_or((&self.workload, ""));
-            if !workload::name::names().any(|known| known == name) {
+            if !hoistway_workload::name::names().any(|known| known == name) {
                 return Err(wrong(format!("{place}: there is no workload '{name}'"), "hoistway list workloads"));
             }
             check_keys(&place, options, WORKLOAD_OPTIONS)?;
@@ -275,8 +275,8 @@ impl State {
         if self.device != own_device {
             let model = self.device.strip_prefix("model:").unwrap_or_default();
             let (name, parameters) = model.split_once(',').unwrap_or((model, ""));
-            if !device::MODELS.iter().any(|row| row.name == name) {
-                let known: Vec<&str> = device::MODELS.iter().map(|row| row.name).collect();
+            if !hoistway_device::MODELS.iter().any(|row| row.name == name) {
+                let known: Vec<&str> = hoistway_device::MODELS.iter().map(|row| row.name).collect();
                 return Err(wrong(
                     format!("there is no device '{}'", self.device),
                     format!("there are: {}", known.join(", ")),

@@ -5,10 +5,10 @@
 //! latency targets are so long that no request misses them, so no depth shrinks during the
 //! comparison.
 
-use block::random::Stream;
-use block::{Class, Extent, Operation, Priority, SoftwareQueue};
-use elevator::Bio;
-use testbed::notation::{Step, script};
+use hoistway_block::random::Stream;
+use hoistway_block::{Class, Extent, Operation, Priority, SoftwareQueue};
+use hoistway_elevator::Bio;
+use hoistway_testbed::notation::{Step, script};
 
 /// I/Os of the largest batch: the kernel's plug holds at most 32.
 pub const BATCH_MOST: usize = 32;

@@ -6,7 +6,7 @@ use crate::loop_device::LoopDevice;
 use crate::submission::{Buffers, Submitter};
 use crate::trace::TraceInstance;
 use crate::{INTERRUPTED, Issued, chains};
-use elevator::Bio;
+use hoistway_elevator::Bio;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -20,14 +20,14 @@ mod ours;
 mod submission;
 mod trace;
 
-use block::{Class, Operation};
 use chains::Chain;
+use hoistway_block::{Class, Operation};
+use hoistway_testbed::notation::show;
 use kernel::Kernel;
 use ours::Ours;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use testbed::notation::show;
 
 /// A request in the form common to both sides: operation, first sector, sectors, class.
 type Issued = (Operation, u64, u32, Class);

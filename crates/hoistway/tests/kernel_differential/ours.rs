@@ -3,9 +3,9 @@
 
 use crate::Issued;
 use crate::kernel::Kernel;
-use block::{HardwareQueue, RequestId, SoftwareQueue, Status};
-use elevator::{Bio, Configuration, Depth};
-use testbed::queue::{Era, Limits, Next, Plug, RequestQueue, Settings};
+use hoistway_block::{HardwareQueue, RequestId, SoftwareQueue, Status};
+use hoistway_elevator::{Bio, Configuration, Depth};
+use hoistway_testbed::queue::{Era, Limits, Next, Plug, RequestQueue, Settings};
 
 pub struct Ours {
     queue: RequestQueue,

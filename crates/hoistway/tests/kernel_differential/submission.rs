@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use crate::chains::IO_MOST;
-use block::Operation;
-use elevator::Bio;
+use hoistway_block::Operation;
+use hoistway_elevator::Bio;
 use io_uring::{IoUring, opcode, squeue, types};
 use std::fs::File;
 use std::io;

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::Issued;
-use block::{Class, Operation};
+use hoistway_block::{Class, Operation};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;

@@ -82,9 +82,11 @@ fn only_the_registry_names_a_policy() {
 /// policies in which weights have an effect. This test compares the list with the policies.
 #[test]
 fn weights_have_an_effect_in_the_module_where_the_policy_says_so() {
-    for entry in elevator::registry::ENTRIES.iter().filter(|entry| entry.traits.is_elevator && entry.name.len() <= 12) {
+    for entry in
+        hoistway_elevator::registry::ENTRIES.iter().filter(|entry| entry.traits.is_elevator && entry.name.len() <= 12)
+    {
         let scheduler = format!("hw-{}", entry.name);
-        assert_eq!(linux::cgroup::has_weights(&scheduler), entry.traits.has_shares, "{scheduler}");
+        assert_eq!(hoistway_linux::cgroup::has_weights(&scheduler), entry.traits.has_shares, "{scheduler}");
     }
 }
 
@@ -128,7 +130,7 @@ fn every_policy_has_its_module_test_and_page() {
 #[test]
 fn the_tables_of_tunables_are_those_of_the_rows() {
     for policy in policies() {
-        testbed::check_tunables_table(&policy.name);
+        hoistway_testbed::check_tunables_table(&policy.name);
     }
 }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 
-use block::Nanos;
-use experiment::{IssuerPlace, Recorder, Window};
-use workload::Issuer;
+use hoistway_block::Nanos;
+use hoistway_experiment::{IssuerPlace, Recorder, Window};
+use hoistway_workload::Issuer;
 
 use crate::message::{FromHost, FromWorker, Order, send};
 use crate::recordings;
@@ -54,23 +54,24 @@ fn fetch(order: &mut Order) -> Result<(), String> {
 fn run_order(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
     let place = order.experiment.issuers().nth(order.issuer).ok_or("there is no such thread")?;
     if let Some(cgroup) = &order.cgroup {
-        linux::cgroup::enter(cgroup).map_err(|error| format!("cgroup {}: {error}", cgroup.display()))?;
+        hoistway_linux::cgroup::enter(cgroup).map_err(|error| format!("cgroup {}: {error}", cgroup.display()))?;
     }
     let cpus = place.job.cpus_of(place.thread);
-    linux::thread::pin(&cpus).map_err(|error| format!("cpus_allowed={cpus:?}: {error}"))?;
+    hoistway_linux::thread::pin(&cpus).map_err(|error| format!("cpus_allowed={cpus:?}: {error}"))?;
     let priority = order.experiment.priority_of(&place);
-    if priority != block::Priority::NONE {
-        linux::ioctl::set_io_priority(priority.0).map_err(|error| format!("I/O priority {priority:?}: {error}"))?;
+    if priority != hoistway_block::Priority::NONE {
+        hoistway_linux::ioctl::set_io_priority(priority.0)
+            .map_err(|error| format!("I/O priority {priority:?}: {error}"))?;
     }
     // After entering the cgroup, because the kernel charges its state of an open file or ring to
     // the group of its creator.
     let issuer = Issuer::new(place.job, place.thread, order.area_bytes, order.experiment.run_seed())
         .map_err(|error| error.to_string())?;
     let method = IoMethod::open(&order.path, &place, &issuer, order.first_byte..order.first_byte + order.area_bytes)?;
-    let _ = linux::thread::precise_timers();
-    let _ = linux::thread::short_slices();
+    let _ = hoistway_linux::thread::precise_timers();
+    let _ = hoistway_linux::thread::short_slices();
     if place.job.keeps_recorded_times() {
-        let _ = linux::thread::most_urgent();
+        let _ = hoistway_linux::thread::most_urgent();
     }
     let (inbox, stop_flag) = listen(lines);
     send_to_host(&FromWorker::Ready)?;
@@ -138,7 +139,7 @@ fn listen(lines: BufReader<io::Stdin>) -> (Receiver<FromHost>, StopFlag) {
 
 fn sleep_until(at_ns: Nanos) {
     loop {
-        let left_ns = at_ns.saturating_sub(linux::thread::monotonic_ns());
+        let left_ns = at_ns.saturating_sub(hoistway_linux::thread::monotonic_ns());
         if left_ns == 0 {
             return;
         }

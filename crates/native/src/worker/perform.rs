@@ -1,22 +1,22 @@
 //! Performs the issuer's I/O by system calls and reports it to the recorder.
 //!
 //! Jobs that do one call at a time make that call (pread, pwrite, fdatasync), as programs do;
-//! others keep requests in flight with AIO (`linux::aio` explains why not with io_uring). Nothing
+//! others keep requests in flight with AIO (`hoistway_linux::aio` explains why not with io_uring). Nothing
 //! is allocated between the first request and the last.
 
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use block::{Flags, Nanos, Operation};
-use experiment::recorder::Outcome;
-use experiment::{Completion, IoDirection, IssuerPlace, LiveGroup, Recorder, Window};
-use linux::aio::{Done, Requests};
-use linux::buffer::{Arena, Span};
-use linux::thread::monotonic_ns;
+use hoistway_block::{Flags, Nanos, Operation};
+use hoistway_experiment::recorder::Outcome;
+use hoistway_experiment::{Completion, IoDirection, IssuerPlace, LiveGroup, Recorder, Window};
+use hoistway_linux::aio::{Done, Requests};
+use hoistway_linux::buffer::{Arena, Span};
+use hoistway_linux::thread::monotonic_ns;
+use hoistway_workload::verify::{Blocks, REMARK};
+use hoistway_workload::{Check, Engine, Io, Issuer, Next};
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
-use workload::verify::{Blocks, REMARK};
-use workload::{Check, Engine, Io, Issuer, Next};
 
 use super::{StopFlag, send_to_host};
 use crate::message::{FromWorker, Order};
@@ -142,7 +142,7 @@ impl WorkerRun {
         let experiment = &order.experiment;
         let place = experiment.issuers().nth(order.issuer);
         let writes = place.is_some_and(|place| place.job.mix.has_writes());
-        let mut stream = block::random::Stream::of(experiment.run_seed(), "native/pattern");
+        let mut stream = hoistway_block::random::Stream::of(experiment.run_seed(), "native/pattern");
         let words = if writes { PATTERN_BYTES / 8 } else { 0 };
         Self {
             in_flight: vec![None; issuer.depth() as usize + 1],

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use experiment::statistics::Estimate;
+use hoistway_experiment::statistics::Estimate;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 

@@ -7,13 +7,13 @@
 //! `clat_ns` equals `lat_ns`, and both have percentiles. Source: docs/specifications/harness.md,
 //! section 7.1.
 
-use experiment::histogram::bucket_ns;
-use experiment::job::{Job, Mix, Pattern};
-use experiment::job_results::JobMeasurement;
-use experiment::measurement::{DirectionCounters, GroupMeasurement, Measurement, Sample, Tally};
-use experiment::recorder::errno_of;
-use experiment::statistics::Estimate;
-use experiment::{Group, Histogram};
+use hoistway_experiment::histogram::bucket_ns;
+use hoistway_experiment::job::{Job, Mix, Pattern};
+use hoistway_experiment::job_results::JobMeasurement;
+use hoistway_experiment::measurement::{DirectionCounters, GroupMeasurement, Measurement, Sample, Tally};
+use hoistway_experiment::recorder::errno_of;
+use hoistway_experiment::statistics::Estimate;
+use hoistway_experiment::{Group, Histogram};
 
 use super::{Json, in_force, size_text, weight_text};
 use crate::Results;
@@ -155,7 +155,7 @@ impl<'a> Entry<'a> {
             options.push("iodepth", Json::text(job.effective_depth().to_string()));
             options.push("numjobs", Json::text(self.plan.iter().map(|job| job.threads).sum::<u32>().to_string()));
             options.push("direct", Json::text(if job.direct { "1" } else { "0" }));
-            if let Some(experiment::job::Amount::Bytes(bytes)) = job.size {
+            if let Some(hoistway_experiment::job::Amount::Bytes(bytes)) = job.size {
                 options.push("size", size_text(bytes));
             }
             if self.job.is_some() && job.group_reporting {

@@ -10,9 +10,9 @@ mod tree;
 
 use std::collections::BTreeMap;
 
-use experiment::cell::{Cell, CellGroup};
-use experiment::job_summary::{JobSummary, summaries};
-use experiment::{Histogram, IoDirection, Measurement};
+use hoistway_experiment::cell::{Cell, CellGroup};
+use hoistway_experiment::job_summary::{JobSummary, summaries};
+use hoistway_experiment::{Histogram, IoDirection, Measurement};
 
 pub use document::ResultDocument;
 use document::{
@@ -81,7 +81,7 @@ fn cell(cell: &Cell<'_>) -> CellDocument {
     let given = cell.spec.settings.iter().map(|setting| (setting.key.clone(), setting.value.clone()));
     let fairness = cell.fairness.as_ref();
     let mut flags: Vec<String> = cell.flags.iter().map(|flag| flag.label().to_owned()).collect();
-    if !cell.scheduler.has_shares && !cell.flags.contains(&experiment::measurement::Flag::NoShares) {
+    if !cell.scheduler.has_shares && !cell.flags.contains(&hoistway_experiment::measurement::Flag::NoShares) {
         flags.push("no shares".to_owned());
     }
     let jobs = summaries(cell);

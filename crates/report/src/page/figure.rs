@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use experiment::cell::Cell;
+use hoistway_experiment::cell::Cell;
 
 use super::STYLE;
 use super::svg::{Anchor, Point, Svg, escaped, scheduler_class};

@@ -1,8 +1,8 @@
 //! Latency: the fraction of requests of each group that completed within a time, as a curve per
 //! scheduler, and a range per group.
 
-use experiment::Histogram;
-use experiment::cell::Cell;
+use hoistway_experiment::Histogram;
+use hoistway_experiment::cell::Cell;
 
 use super::chart_width::both;
 use super::legend::{Entry, legend};

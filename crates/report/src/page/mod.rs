@@ -23,7 +23,7 @@ pub mod verdicts;
 
 use std::fmt::Write;
 
-use experiment::cell::Cell;
+use hoistway_experiment::cell::Cell;
 
 use crate::Results;
 use crate::quantity::{jobs, scheduler, weights};

@@ -1,7 +1,7 @@
 //! Shares: a bar per scheduler, divided by the groups' shares, with marks at the due shares.
 
-use experiment::cell::Cell;
-use experiment::share::Fairness;
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::share::Fairness;
 
 use super::chart_width::{ChartWidth, both};
 use super::svg::{Anchor, Svg, group_class};
@@ -109,7 +109,7 @@ struct Part<'a> {
 /// The parts of a bar in the groups' order; they add up to 1.
 fn parts<'a>(cell: &Cell<'a>, parts: &[f64], at: Place) -> Vec<Part<'a>> {
     let mut x = at.left;
-    let mut place = |(index, (part, group)): (usize, (&f64, &experiment::cell::CellGroup<'a>))| {
+    let mut place = |(index, (part, group)): (usize, (&f64, &hoistway_experiment::cell::CellGroup<'a>))| {
         let (left, width) = (x, part * at.bar);
         x += width;
         let class = group_class(index);

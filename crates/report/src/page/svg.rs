@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use experiment::printable_lines;
+use hoistway_experiment::printable_lines;
 
 /// Escapes text for HTML element content and quoted attributes.
 pub(super) fn escaped(text: &str) -> String {

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use experiment::cell::Cell;
-use experiment::matrix::Order;
-use experiment::{Percentile, ShareUnit};
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::matrix::Order;
+use hoistway_experiment::{Percentile, ShareUnit};
 
 use super::svg::escaped;
 use crate::Results;
@@ -110,7 +110,7 @@ pub(super) fn group_latencies(block: &[Cell<'_>]) -> String {
     );
     for cell in block {
         for (index, group) in cell.groups.iter().enumerate() {
-            let part = |parts: fn(&experiment::share::Fairness) -> &Vec<f64>| {
+            let part = |parts: fn(&hoistway_experiment::share::Fairness) -> &Vec<f64>| {
                 cell.fairness.as_ref().map_or_else(|| "-".to_owned(), |fairness| percent(parts(fairness)[index]))
             };
             let _ = write!(

@@ -1,7 +1,7 @@
 //! Total throughput: a line per scheduler over the thread counts, or bars if there is a single
 //! thread count.
 
-use experiment::cell::Cell;
+use hoistway_experiment::cell::Cell;
 
 use super::chart_width::{ChartWidth, both};
 use super::legend::{Entry, legend};

@@ -1,7 +1,7 @@
 //! Bandwidth of each group over time: one small chart per scheduler, all on the same scale.
 
-use experiment::cell::Cell;
-use experiment::measurement::GroupMeasurement;
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::measurement::GroupMeasurement;
 
 use super::scale::Linear;
 use super::svg::{Anchor, Point, Svg, beneath, group_class, spread};

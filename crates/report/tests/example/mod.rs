@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use block::random::Stream;
-use experiment::assertion::{Assertion, Verdict};
-use experiment::cell::cells;
-use experiment::dispatches::{DispatchedRequest, Hold};
-use experiment::job::{BlockSize, Engine, Job, Pattern, PerDirection};
-use experiment::measurement::{
+use hoistway_block::random::Stream;
+use hoistway_experiment::assertion::{Assertion, Verdict};
+use hoistway_experiment::cell::cells;
+use hoistway_experiment::dispatches::{DispatchedRequest, Hold};
+use hoistway_experiment::job::{BlockSize, Engine, Job, Pattern, PerDirection};
+use hoistway_experiment::measurement::{
     DeviceCounters, DirectionCounters, Flag, GroupMeasurement, Sample, Tally, TunableInForce,
 };
-use experiment::{
+use hoistway_experiment::{
     Dispatches, Group, Histogram, Matrix, Measurement, Order, SchedulerInForce, ShareUnit, TargetFacts, Weight,
     WorkloadPlan,
 };
@@ -183,11 +183,11 @@ fn matrix(schedulers: usize, threads: &[u32], sets: u32) -> Matrix {
         queue_requests: None,
         share_unit: ShareUnit::Bytes,
         limiters: Vec::new(),
-        machine: experiment::Machine::default(),
+        machine: hoistway_experiment::Machine::default(),
     }
 }
 
-fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Measurement {
+fn measurement(experiment: hoistway_experiment::Experiment, behaviour: &Behaviour) -> Measurement {
     let mut stream = Stream::of(u64::from(experiment.set), &format!("{}{}", behaviour.spec, experiment.threads));
     let threads = experiment.threads.ilog2().min(3) as usize;
     let total = behaviour.totals_mib[threads] * MIB * wobble(&mut stream, 0.015);
@@ -259,7 +259,7 @@ fn dispatches(stream: &mut Stream) -> Dispatches {
         DispatchedRequest {
             at_ns: index * 500_000 + turn * 2_000_000,
             service_ns: 400_000 + stream.below(3_000_000),
-            extent: block::Extent { first_sector, sectors: 64 },
+            extent: hoistway_block::Extent { first_sector, sectors: 64 },
             kind: if turn.is_multiple_of(5) { 'W' } else { 'R' },
             group,
             reason: (index != 77).then_some(u8::from(index.is_multiple_of(20))),
@@ -322,7 +322,7 @@ fn tally(stream: &mut Stream, bytes_per_s: f64, median_ns: f64, tail: f64) -> Ta
     let ios = (bytes_per_s * 20.0 / 4096.0) as u64;
     let bins: Vec<(u64, u64)> = latency
         .bins()
-        .map(|(bucket, count)| (experiment::histogram::bucket_ns(bucket), count * ios / 40_000))
+        .map(|(bucket, count)| (hoistway_experiment::histogram::bucket_ns(bucket), count * ios / 40_000))
         .collect();
     let sample = |second: u64, stream: &mut Stream| {
         let bytes = bytes_per_s * wobble(stream, 0.06);

@@ -6,9 +6,9 @@
 //! sides read blocks of different sizes the attainable shares are unknown, and only the second
 //! figure is printed.
 
-use experiment::attainable::{Attainable, Curve};
+use hoistway_experiment::attainable::{Attainable, Curve};
 use hoistway_simulator::Simulator;
-use workload::Job;
+use hoistway_workload::Job;
 
 use super::{Cell, Length, SECOND, Side, curve, device_depth, question, reads, run, tenants};
 

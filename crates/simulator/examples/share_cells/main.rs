@@ -7,7 +7,7 @@
 //! Prints a Markdown table. Each row has N* and the population that reaches 97 % of the throughput;
 //! then for each scheduler the throughput in per cent of none's (and that of the worst seed), the
 //! share error in per cent, and the largest distance from the shares attainable at 3 % loss
-//! (`experiment::attainable`) among tenants of at least 2 % share, in per cent.
+//! (`hoistway_experiment::attainable`) among tenants of at least 2 % share, in per cent.
 //!
 //! Three options print something else. `--change 0` is for cells that change when the ramp ends
 //! (`SIDES => SIDES`): the distance from the wanted shares, second by second. `--walk N` prints the
@@ -18,12 +18,14 @@ mod change;
 
 use std::sync::Mutex;
 
-use experiment::attainable::{Attainable, Curve, Tenant};
-use experiment::{Experiment, Group, Host, LiveFigures, Machine, Measurement, Progress, ShareUnit, Unattended, Weight};
+use hoistway_experiment::attainable::{Attainable, Curve, Tenant};
+use hoistway_experiment::{
+    Experiment, Group, Host, LiveFigures, Machine, Measurement, Progress, ShareUnit, Unattended, Weight,
+};
 use hoistway_simulator::{HostCosts, Simulator};
-use workload::job::{BlockSize, Pattern, PerDirection};
-use workload::trace::{Event, Tracer};
-use workload::{Engine, Job};
+use hoistway_workload::job::{BlockSize, Pattern, PerDirection};
+use hoistway_workload::trace::{Event, Tracer};
+use hoistway_workload::{Engine, Job};
 
 const SECOND: u64 = 1_000_000_000;
 /// Time from the device's completion to the next command on the simulated machine: the cost of a

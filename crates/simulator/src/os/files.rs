@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use experiment::areas::ALIGNMENT_BYTES;
-use experiment::{Areas, Diagnostic, Experiment, FileLayout, Machine};
+use hoistway_experiment::areas::ALIGNMENT_BYTES;
+use hoistway_experiment::{Areas, Diagnostic, Experiment, FileLayout, Machine};
 
 use super::journal::Journal;
 

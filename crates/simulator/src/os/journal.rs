@@ -14,9 +14,9 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use block::Nanos;
-use block::time::SECOND;
-use workload::Call;
+use hoistway_block::Nanos;
+use hoistway_block::time::SECOND;
+use hoistway_workload::Call;
 
 use super::pages::PAGE_BYTES;
 use crate::events::NEVER;

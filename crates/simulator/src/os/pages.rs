@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use block::NIL;
+use hoistway_block::NIL;
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: u64 = 4_096;

@@ -7,7 +7,7 @@
 //! * Source: docs/specifications/devices.md, section 8.2 (Linux mm/readahead.c of 2.6.23 to 6.x,
 //!   mm/filemap.c of 2.4.20).
 
-use experiment::{KernelEra, Machine};
+use hoistway_experiment::{KernelEra, Machine};
 
 use super::pages::{PAGE_BYTES, PageCache};
 

@@ -11,9 +11,9 @@
 //! * Source: docs/specifications/devices.md, section 8.4 (Linux mm/page-writeback.c, fs/buffer.c of
 //!   2.4.20).
 
-use block::Nanos;
-use block::time::SECOND;
-use experiment::{KernelEra, Machine};
+use hoistway_block::Nanos;
+use hoistway_block::time::SECOND;
+use hoistway_experiment::{KernelEra, Machine};
 
 use super::write_back::{Rules, dirtyable_pages};
 

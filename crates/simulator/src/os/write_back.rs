@@ -13,8 +13,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use block::{GroupId, Nanos};
-use experiment::{KernelEra, Machine};
+use hoistway_block::{GroupId, Nanos};
+use hoistway_experiment::{KernelEra, Machine};
 
 use super::pages::{PAGE_BYTES, PageCache};
 use crate::events::NEVER;

@@ -6,10 +6,10 @@
 
 use std::ops::Range;
 
-use block::{Direction, Flags, Nanos, Operation, Priority, Status};
-use elevator::{Bio, Elevator};
-use queue::RequestQueue;
-use workload::Io;
+use hoistway_block::{Direction, Flags, Nanos, Operation, Priority, Status};
+use hoistway_elevator::{Bio, Elevator};
+use hoistway_queue::RequestQueue;
+use hoistway_workload::Io;
 
 use super::submission::{PageIoShape, PageSubmitter};
 use super::{IoRemainder, Path, Processes, RESUME};
@@ -44,7 +44,7 @@ enum Stage {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Call {
     stage: Stage,
-    call: workload::Call,
+    call: hoistway_workload::Call,
     /// Next page of its range, and the end of the range.
     at: u64,
     end: u64,
@@ -126,7 +126,8 @@ impl Processes {
     fn map(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let (io, range) = (self.ios[number as usize], self.remainders[number as usize]);
         let process = &mut self.processes[io.process as usize];
-        let has_data = matches!(self.calls[number as usize].call, workload::Call::Data | workload::Call::Append);
+        let has_data =
+            matches!(self.calls[number as usize].call, hoistway_workload::Call::Data | hoistway_workload::Call::Append);
         let is_data = has_data && io.operation != Operation::Flush && io.status.is_ok();
         if let Some(map) = process.block_map.as_mut().filter(|_| is_data)
             && let Some(at) = map.learn(range.next_byte, range.end_byte())
@@ -138,11 +139,11 @@ impl Processes {
             return self.complete_at(number, now);
         }
         let change = self.change_of(number);
-        if change != workload::Call::Data {
+        if change != hoistway_workload::Call::Data {
             if !self.joins_transaction(number, change, now) {
                 return;
             }
-            if change != workload::Call::Append {
+            if change != hoistway_workload::Call::Append {
                 return self.change_names(number, change, now);
             }
         }
@@ -159,21 +160,21 @@ impl Processes {
 
     /// The metadata that a call changes besides data: a write beyond the file's previous length is
     /// an append.
-    fn change_of(&mut self, number: u32) -> workload::Call {
+    fn change_of(&mut self, number: u32) -> hoistway_workload::Call {
         let io = self.ios[number as usize];
         let file = self.processes[io.process as usize].file as usize;
         let said = self.calls[number as usize].call;
-        let is_write = said == workload::Call::Data && io.operation == Operation::Write;
+        let is_write = said == hoistway_workload::Call::Data && io.operation == Operation::Write;
         if !is_write || self.remainders[number as usize].end_byte() <= self.written_to[file] {
             return said;
         }
-        workload::Call::Append
+        hoistway_workload::Call::Append
     }
 
     /// Creating, renaming and removing a file completes when its metadata is in a transaction.
-    fn change_names(&mut self, number: u32, change: workload::Call, now: Nanos) {
+    fn change_names(&mut self, number: u32, change: hoistway_workload::Call, now: Nanos) {
         let index = self.ios[number as usize].process as usize;
-        if change == workload::Call::Unlink {
+        if change == hoistway_workload::Call::Unlink {
             self.cache.drop_pages(self.processes[index].file, pages_of(&self.remainders[number as usize]));
         }
         let done_at = self.work(index, now, 0);

@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
-use block::Nanos;
-use elevator::Elevator;
-use queue::RequestQueue;
-use workload::{Issuer, Job};
+use hoistway_block::Nanos;
+use hoistway_elevator::Elevator;
+use hoistway_queue::RequestQueue;
+use hoistway_workload::{Issuer, Job};
 
 use super::cached::Call;
 use super::{IoInFlight, IoRemainder, NEVER, Process, Processes, number};

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use block::random::fnv1a64;
-use block::{Class, ContextId, GroupId, HardwareQueue, Operation, Priority, SoftwareQueue};
-use elevator::Bio;
-use experiment::{FileSystem, KernelEra, Machine, Recorder, Schedule};
-use queue::Plug;
-use workload::{Issuer, Job};
+use hoistway_block::random::fnv1a64;
+use hoistway_block::{Class, ContextId, GroupId, HardwareQueue, Operation, Priority, SoftwareQueue};
+use hoistway_elevator::Bio;
+use hoistway_experiment::{FileSystem, KernelEra, Machine, Recorder, Schedule};
+use hoistway_queue::Plug;
+use hoistway_workload::{Issuer, Job};
 
 use super::cached::Call;
 use super::flusher::Flusher;
@@ -87,7 +87,7 @@ impl Processes {
         // demand: few I/Os are delivered or resumed at a time, and none needs an event if
         // completions cost nothing.
         let events = 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
-        let request_bytes = u64::from(request_sectors) * block::SECTOR_BYTES;
+        let request_bytes = u64::from(request_sectors) * hoistway_block::SECTOR_BYTES;
         let write_back_rules = write_back::Rules::of(machine, request_bytes);
         let mut processes = Self {
             costs,
@@ -171,7 +171,7 @@ fn wheel(schedule: &Schedule, events: usize) -> EventWheel {
 
 fn journal_thread(processes: &[Process], machine: &Machine, files: &Files, group: GroupId) -> JournalThread {
     let base = processes.first().map(|process| process.template);
-    let base = base.unwrap_or(Bio::new(Operation::Write, block::Extent::default()));
+    let base = base.unwrap_or(Bio::new(Operation::Write, hoistway_block::Extent::default()));
     let context = ContextId(contexts_of(processes));
     let level = machine.journal_ioprio.and_then(|level| u8::try_from(level).ok());
     let priority = level.map_or(Priority::NONE, |level| Priority::new(Class::BestEffort, level));
@@ -209,6 +209,6 @@ pub(crate) fn template(
         priority,
         software_queue: queues.0,
         hardware_queue: queues.1,
-        ..Bio::new(Operation::Read, block::Extent::default())
+        ..Bio::new(Operation::Read, hoistway_block::Extent::default())
     }
 }

@@ -3,10 +3,10 @@
 //! It submits until no request is free, sleeps until it gets one, and continues. It also wakes for
 //! the periodic rounds of write-back.
 
-use block::{ContextId, Direction, Flags, GroupId, Nanos, Operation, Priority};
-use elevator::{Bio, Elevator};
-use experiment::{KernelEra, Machine};
-use queue::RequestQueue;
+use hoistway_block::{ContextId, Direction, Flags, GroupId, Nanos, Operation, Priority};
+use hoistway_elevator::{Bio, Elevator};
+use hoistway_experiment::{KernelEra, Machine};
+use hoistway_queue::RequestQueue;
 
 use super::submission::PageSubmitter;
 use super::{Processes, WRITE_BACK};
@@ -153,7 +153,7 @@ impl Processes {
         let template = self
             .processes
             .first()
-            .map_or(Bio::new(Operation::Write, block::Extent::default()), |process| process.template);
+            .map_or(Bio::new(Operation::Write, hoistway_block::Extent::default()), |process| process.template);
         Bio {
             operation: Operation::Write,
             flags: Flags::BACKGROUND,

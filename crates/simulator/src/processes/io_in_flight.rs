@@ -1,7 +1,7 @@
 //! An I/O between its issue and its completion, as its process stores it.
 
-use block::{Flags, Nanos, Operation, Priority, Status};
-use workload::Io;
+use hoistway_block::{Flags, Nanos, Operation, Priority, Status};
+use hoistway_workload::Io;
 
 /// An I/O in flight of an issuer; its index is the process's first index plus the token.
 #[derive(Copy, Clone, Debug)]
@@ -67,5 +67,6 @@ impl IoInFlight {
 /// Whether an I/O transfers the bytes of its range.
 #[inline]
 pub(super) fn moves_data(io: &Io) -> bool {
-    matches!(io.call, workload::Call::Data | workload::Call::Append) && io.operation != Operation::Flush
+    matches!(io.call, hoistway_workload::Call::Data | hoistway_workload::Call::Append)
+        && io.operation != Operation::Flush
 }

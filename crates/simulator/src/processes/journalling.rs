@@ -3,11 +3,11 @@
 //! The thread is a submitter with its own context and, if it was given a weight, its own group. It
 //! runs the steps of a commit, each when the bios of the previous one have completed.
 
-use block::{Extent, Flags, Nanos, Operation, Priority, SECTOR_BYTES, Status};
-use elevator::{Bio, Elevator};
-use experiment::KernelEra;
-use queue::{RequestQueue, Submitted};
-use workload::Call;
+use hoistway_block::{Extent, Flags, Nanos, Operation, Priority, SECTOR_BYTES, Status};
+use hoistway_elevator::{Bio, Elevator};
+use hoistway_experiment::KernelEra;
+use hoistway_queue::{RequestQueue, Submitted};
+use hoistway_workload::Call;
 
 use super::submission::PageSubmitter;
 use super::{JOURNAL, Processes};
@@ -57,7 +57,12 @@ impl JournalThread {
             KernelEra::Linux24 | KernelEra::Linux26 => template,
             KernelEra::Linux3 | KernelEra::Mq => {
                 let priority = Priority::NONE;
-                Bio { context: block::ContextId(0), group: block::GroupId::ROOT, priority, ..template }
+                Bio {
+                    context: hoistway_block::ContextId(0),
+                    group: hoistway_block::GroupId::ROOT,
+                    priority,
+                    ..template
+                }
             }
         };
         Self {

@@ -23,13 +23,13 @@ mod submission;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use block::random::fnv1a64_continued;
-use block::{Nanos, SECTOR_BYTES, Status};
-use elevator::{Bio, Elevator};
-use experiment::recorder::Outcome;
-use experiment::{Completion, IoDirection, Recorder, Schedule};
-use queue::{Done, Plug, RequestQueue};
-use workload::{Io, Issuer, Next};
+use hoistway_block::random::fnv1a64_continued;
+use hoistway_block::{Nanos, SECTOR_BYTES, Status};
+use hoistway_elevator::{Bio, Elevator};
+use hoistway_experiment::recorder::Outcome;
+use hoistway_experiment::{Completion, IoDirection, Recorder, Schedule};
+use hoistway_queue::{Done, Plug, RequestQueue};
+use hoistway_workload::{Io, Issuer, Next};
 
 use crate::costs::HostCosts;
 use crate::events::{EventWheel, NEVER, Payload};
@@ -257,7 +257,7 @@ impl Processes {
         self.running -= 1;
         self.recorder.ended(index, process.issuer.ending(), now);
         for actor in 0..u32::from(process.issuer.actors()) {
-            queue.context_exited(block::ContextId(process.template.context.0 + actor), now);
+            queue.context_exited(hoistway_block::ContextId(process.template.context.0 + actor), now);
         }
         let mut stopped = Vec::new();
         if self.schedule.ended(index, &mut stopped) {
@@ -442,7 +442,7 @@ impl Processes {
         match &process.path {
             Path::Direct if self.processors.is_some() => self.begin_submission(index, number, now),
             Path::Direct if self.calls.is_empty() => self.submit_io(number, now, queue),
-            Path::Direct if process.block_map.is_none() && io.call == workload::Call::Data => {
+            Path::Direct if process.block_map.is_none() && io.call == hoistway_workload::Call::Data => {
                 self.submit_io(number, now, queue);
             }
             // At least a nanosecond, or time would not advance.

@@ -2,9 +2,9 @@
 //! queue when its process's processor has come so far, and its process learns of its end when it
 //! runs again.
 
-use block::Nanos;
-use elevator::Elevator;
-use queue::RequestQueue;
+use hoistway_block::Nanos;
+use hoistway_elevator::Elevator;
+use hoistway_queue::RequestQueue;
 
 use super::{Processes, number};
 use crate::processors::{Processor, Processors, Task};

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use block::Nanos;
-use elevator::Elevator;
-use queue::{Plug, RequestQueue};
-use workload::Io;
+use hoistway_block::Nanos;
+use hoistway_elevator::Elevator;
+use hoistway_queue::{Plug, RequestQueue};
+use hoistway_workload::Io;
 
 use super::Processes;
 

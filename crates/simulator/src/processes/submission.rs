@@ -8,11 +8,11 @@
 
 use std::ops::Range;
 
-use block::{Extent, Nanos, Operation, Priority, SECTOR_BYTES, Status};
-use elevator::{Bio, Elevator};
-use experiment::{IoDirection, KernelEra, Machine};
-use queue::{RequestQueue, Submitted};
-use workload::Io;
+use hoistway_block::{Extent, Nanos, Operation, Priority, SECTOR_BYTES, Status};
+use hoistway_elevator::{Bio, Elevator};
+use hoistway_experiment::{IoDirection, KernelEra, Machine};
+use hoistway_queue::{RequestQueue, Submitted};
+use hoistway_workload::Io;
 
 use super::{IoInFlight, IoRemainder, Processes};
 use crate::os::pages::PAGE_BYTES;
@@ -224,7 +224,7 @@ impl Processes {
         let (device_byte, _) = self.processes[index].place.piece(at, at + PAGE_BYTES);
         let mut bio = Bio {
             operation: Operation::Read,
-            flags: block::Flags::META,
+            flags: hoistway_block::Flags::META,
             extent: Extent::new(device_byte / SECTOR_BYTES, 8),
             ..self.processes[index].template
         };

@@ -19,10 +19,10 @@ mod times;
 
 use std::collections::VecDeque;
 
-use block::{HardwareQueue, Nanos};
-use device::Completion;
-use elevator::Guard;
-use experiment::measurement::ProcessorTime;
+use hoistway_block::{HardwareQueue, Nanos};
+use hoistway_device::Completion;
+use hoistway_elevator::Guard;
+use hoistway_experiment::measurement::ProcessorTime;
 
 use crate::events::{EventWheel, Payload};
 pub(crate) use lock::Processor;
@@ -312,8 +312,8 @@ impl Processors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use elevator::{LimiterCost, Locking, Section, Traits};
-    use experiment::Machine;
+    use hoistway_elevator::{LimiterCost, Locking, Section, Traits};
+    use hoistway_experiment::Machine;
 
     fn times(insert_ns: Nanos, transfer_ns: Nanos, guard: Guard) -> Times {
         let part = Part { guard, ns: insert_ns };
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn a_processor_serves_interrupts_first_and_processes_in_turn() {
         let mut machine = Processors::new(1, 1, Times { submit_ns: 10, ..times(0, 0, Guard::Processor) });
-        let completion = Completion { at_ns: 0, tag: 9, status: block::Status::Ok };
+        let completion = Completion { at_ns: 0, tag: 9, status: hoistway_block::Status::Ok };
         for io in [1, 2, 3] {
             machine.run_process(0, submission(io), 0);
         }

@@ -1,8 +1,8 @@
 //! How long each part of a request's way occupies a processor, and under which lock.
 
-use block::Nanos;
-use elevator::{Guard, LimiterCost, Section, Traits};
-use experiment::Machine;
+use hoistway_block::Nanos;
+use hoistway_elevator::{Guard, LimiterCost, Section, Traits};
+use hoistway_experiment::Machine;
 
 use crate::costs::HostCosts;
 

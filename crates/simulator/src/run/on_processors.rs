@@ -4,10 +4,10 @@
 //! Order at one time: the device's completions, which interrupt processors; processes that wake;
 //! the queue's timer; then the processors, in the order in which their parts end.
 
-use block::{HardwareQueue, Nanos, RequestId};
-use device::Device;
-use elevator::{Elevator, Wake};
-use queue::Next;
+use hoistway_block::{HardwareQueue, Nanos, RequestId};
+use hoistway_device::Device;
+use hoistway_elevator::{Elevator, Wake};
+use hoistway_queue::Next;
 
 use super::{Run, Stuck};
 use crate::events::NEVER;

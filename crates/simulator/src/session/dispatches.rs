@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use block::{Extent, GroupId, Nanos, RequestId};
-use elevator::{Any, Attributes, Elevator};
-use experiment::Experiment;
-use queue::{RequestQueue, TraceEvent, TraceItem, TraceKind};
+use hoistway_block::{Extent, GroupId, Nanos, RequestId};
+use hoistway_elevator::{Any, Attributes, Elevator};
+use hoistway_experiment::Experiment;
+use hoistway_queue::{RequestQueue, TraceEvent, TraceItem, TraceKind};
 
 use super::letter_of;
 use crate::host::Prepared;

@@ -2,7 +2,7 @@
 //! for long enough. Between two such requests the device completes a number of others, and a run of
 //! real-time requests may precede it. Requests that arrived before it may precede it in any case.
 
-use block::{Class, Nanos, RequestId};
+use hoistway_block::{Class, Nanos, RequestId};
 
 use super::{Queued, Waiting};
 use crate::invariants::Broken;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use block::{Nanos, RequestId};
+use hoistway_block::{Nanos, RequestId};
 
 use super::{Queued, Terms, Waiting};
 use crate::invariants::Broken;

@@ -11,8 +11,8 @@
 
 use std::collections::BTreeMap;
 
-use block::{Class, Direction, Nanos, RequestId};
-use elevator::{Attributes, Passing, Version};
+use hoistway_block::{Class, Direction, Nanos, RequestId};
+use hoistway_elevator::{Attributes, Passing, Version};
 
 use super::{Queued, Terms, Waiting};
 use crate::invariants::Broken;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::{HardwareQueue, Operation, RequestId};
+use hoistway_block::{HardwareQueue, Operation, RequestId};
 
 use super::{Queued, Waiting};
 use crate::invariants::Broken;

@@ -1,7 +1,7 @@
 //! The promises of list policies: which later requests may precede an earlier one, and how often.
 
-use block::{Direction, Flags, Operation};
-use elevator::{Attributes, Passing, Version};
+use hoistway_block::{Direction, Flags, Operation};
+use hoistway_elevator::{Attributes, Passing, Version};
 
 use super::{Queued, Terms, Waiting, pass};
 use crate::invariants::Broken;

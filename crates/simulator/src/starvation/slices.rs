@@ -9,9 +9,9 @@
 
 use std::collections::BTreeSet;
 
-use block::time::MILLISECOND;
-use block::{Nanos, RequestId};
-use elevator::{Attributes, Message};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{Nanos, RequestId};
+use hoistway_elevator::{Attributes, Message};
 
 use super::Terms;
 use crate::invariants::Broken;
@@ -154,7 +154,7 @@ fn us_or_ms(terms: &Terms, tunable: &str) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Extent, Flags, Operation};
+    use hoistway_block::{Extent, Flags, Operation};
 
     const READ: Attributes = Attributes::new(Operation::Read, Extent::new(0, 8));
 

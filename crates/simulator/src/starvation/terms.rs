@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use block::Nanos;
-use elevator::registry;
-use elevator::{Passing, Version};
+use hoistway_block::Nanos;
+use hoistway_elevator::registry;
+use hoistway_elevator::{Passing, Version};
 
 /// The parameters of a policy's promise: its declared traits, its version, and its tunables in
 /// their units.
@@ -45,7 +45,7 @@ impl Terms {
     }
 
     pub(super) fn ms(&self, tunable: &str) -> Nanos {
-        self.count(tunable).saturating_mul(block::time::MILLISECOND)
+        self.count(tunable).saturating_mul(hoistway_block::time::MILLISECOND)
     }
 
     /// The time after which a request of this side (reads, or sync ones) is overdue.

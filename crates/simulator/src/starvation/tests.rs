@@ -2,8 +2,8 @@
 //! starving one.
 
 use super::*;
-use block::time::MILLISECOND;
-use block::{Class, Operation, Priority};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{Class, Operation, Priority};
 
 /// A policy reduced to its choice: the index among the waiting requests, oldest first.
 type Choice = fn(&[(RequestId, Attributes)]) -> usize;

@@ -30,8 +30,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use block::{ContextId, GroupId, Operation, RequestId};
-use elevator::{Attributes, GroupTree};
+use hoistway_block::{ContextId, GroupId, Operation, RequestId};
+use hoistway_elevator::{Attributes, GroupTree};
 
 use super::Terms;
 use crate::invariants::Broken;
@@ -396,7 +396,7 @@ fn cost(attributes: &Attributes, terms: &Terms) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::Extent;
+    use hoistway_block::Extent;
 
     const LIGHT: GroupId = GroupId(1);
     const HEAVY: GroupId = GroupId(2);

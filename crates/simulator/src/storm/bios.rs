@@ -1,9 +1,9 @@
 //! The bios of a storm: mostly adjacent to each other, of all operations except zone appends and
 //! secure erases, and with the flags that decide about merges, flushes and classes of I/O.
 
-use block::{Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, Priority, SoftwareQueue};
-use elevator::Bio;
-use queue::{Full, Submitted};
+use hoistway_block::{Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, Priority, SoftwareQueue};
+use hoistway_elevator::Bio;
+use hoistway_queue::{Full, Submitted};
 
 use super::{
     CAPACITY_SECTORS, CONTEXTS, GROUPS, LASTING_CONTEXT, PLUGS, SOFTWARE_QUEUES, StormState, below, u16_below,

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::starvation::{Terms, passing_of};
-use elevator::{Passing, Version, registry};
-use queue::Handover;
+use hoistway_elevator::{Passing, Version, registry};
+use hoistway_queue::Handover;
 
 /// The violation that a storm over `policy` reports when it is checked against other terms than its
 /// own; from the first seed that has one.

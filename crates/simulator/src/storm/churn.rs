@@ -1,10 +1,10 @@
 //! Changes from outside during I/O: groups, issuers, tunables, depths, the policy itself.
 
-use block::{ContextId, GroupId};
-use device::Device;
-use elevator::registry::{self, ENTRIES};
-use elevator::{Depth, Elevator, GroupPriority, GroupSettings, GroupState};
-use queue::Handover;
+use hoistway_block::{ContextId, GroupId};
+use hoistway_device::Device;
+use hoistway_elevator::registry::{self, ENTRIES};
+use hoistway_elevator::{Depth, Elevator, GroupPriority, GroupSettings, GroupState};
+use hoistway_queue::Handover;
 
 use super::{CONTEXTS, GROUPS, StormState, below, u32_below};
 use crate::invariants::Broken;

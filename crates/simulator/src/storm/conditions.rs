@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use block::random::Stream;
-use block::{Extent, Operation, SectorRange};
-use device::{AnyDevice, Device, DeviceInfo, Model};
-use elevator::{Actuators, Bio, Configuration, Depth, Version, registry};
-use queue::{Era, Limits, Merging, Plug, RequestQueue, Settings};
+use hoistway_block::random::Stream;
+use hoistway_block::{Extent, Operation, SectorRange};
+use hoistway_device::{AnyDevice, Device, DeviceInfo, Model};
+use hoistway_elevator::{Actuators, Bio, Configuration, Depth, Version, registry};
+use hoistway_queue::{Era, Limits, Merging, Plug, RequestQueue, Settings};
 
 use super::limiting::Limiting;
 use super::withdrawing::Withdrawing;
@@ -106,7 +106,7 @@ impl StormState {
             is_touched: true,
             quiet_steps: 0,
             events: 0,
-            checksum: block::random::fnv1a64(b""),
+            checksum: hoistway_block::random::fnv1a64(b""),
             requeued: 0,
             switches: 0,
             groups: 0,

@@ -1,11 +1,11 @@
 //! The limiters of a storm: added and removed, with limits and tunables that change while bios are
 //! held.
 
-use block::random::Stream;
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
-use block::{GroupId, Nanos};
-use elevator::limiters::{AnyLimiter, LIMITERS};
-use elevator::{Ceiling, Ceilings, GroupSettings, IoLimits, Limiter, Rates};
+use hoistway_block::random::Stream;
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
+use hoistway_block::{GroupId, Nanos};
+use hoistway_elevator::limiters::{AnyLimiter, LIMITERS};
+use hoistway_elevator::{Ceiling, Ceilings, GroupSettings, IoLimits, Limiter, Rates};
 
 use super::{GROUPS, StormState, below, u32_below};
 use crate::invariants::Broken;

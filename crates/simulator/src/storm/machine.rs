@@ -1,8 +1,8 @@
 //! The driver and the device below the queue, and the passing of time.
 
-use block::{HardwareQueue, RequestId, Status};
-use device::{Command, Completion, Device, NEVER, Submit};
-use queue::Next;
+use hoistway_block::{HardwareQueue, RequestId, Status};
+use hoistway_device::{Command, Completion, Device, NEVER, Submit};
+use hoistway_queue::Next;
 
 use super::StormState;
 use crate::invariants::Broken;
@@ -87,7 +87,7 @@ impl StormState {
         let (ledger, checksum, now) = (&mut self.ledger, &mut self.checksum, self.now);
         self.queue.complete(id, completion.status, now, |done| {
             for bytes in [now, done.cookie, done.status as u64] {
-                *checksum = block::random::fnv1a64_continued(*checksum, &bytes.to_le_bytes());
+                *checksum = hoistway_block::random::fnv1a64_continued(*checksum, &bytes.to_le_bytes());
             }
             let answered = ledger.done(&done);
             if outcome.is_ok() {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use block::ContextId;
-use block::random::Stream;
+use hoistway_block::ContextId;
+use hoistway_block::random::Stream;
 
 use super::{CONTEXTS, StormState, below, u32_below};
 use crate::invariants::Broken;

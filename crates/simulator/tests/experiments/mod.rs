@@ -1,11 +1,11 @@
 //! Small experiments, built from literals.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use block::Nanos;
-use experiment::{Experiment, Group, Host, Measurement, ShareUnit, Unattended, Weight};
+use hoistway_block::Nanos;
+use hoistway_experiment::{Experiment, Group, Host, Measurement, ShareUnit, Unattended, Weight};
 use hoistway_simulator::{HostCosts, Simulator};
-use workload::job::{BlockSize, Mix, Pattern, PerDirection};
-use workload::{Engine, Job};
+use hoistway_workload::job::{BlockSize, Mix, Pattern, PerDirection};
+use hoistway_workload::{Engine, Job};
 
 pub const MS: Nanos = 1_000_000;
 pub const KIB: u32 = 1_024;
@@ -51,7 +51,7 @@ pub fn experiment(target: &str, scheduler: &str, groups: Vec<(&str, u32, Job)>) 
         queue_requests: None,
         share_unit: ShareUnit::Bytes,
         limiters: Vec::new(),
-        machine: experiment::Machine::default(),
+        machine: hoistway_experiment::Machine::default(),
     }
 }
 

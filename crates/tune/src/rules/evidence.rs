@@ -1,7 +1,7 @@
 //! Evidence as text: two figures and what they measure.
 
-use experiment::SchedulerSpec;
-use experiment::statistics::Estimate;
+use hoistway_experiment::SchedulerSpec;
+use hoistway_experiment::statistics::Estimate;
 
 use super::Case;
 use crate::class::{Class, ms};

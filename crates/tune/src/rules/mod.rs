@@ -16,7 +16,7 @@ mod evidence;
 mod noise;
 pub(crate) mod settings;
 
-use experiment::SchedulerSpec;
+use hoistway_experiment::SchedulerSpec;
 
 use crate::candidates::{BFQ_IDLING, BFQ_NO_IDLING, RunsIn, short_list};
 use crate::class::{Class, Classified, classify, static_choice};

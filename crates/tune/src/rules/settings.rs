@@ -1,7 +1,7 @@
 //! Settings of the winner: which to try, whether they paid off, and the items that result.
 
-use experiment::SchedulerSpec;
-use experiment::statistics::Estimate;
+use hoistway_experiment::SchedulerSpec;
+use hoistway_experiment::statistics::Estimate;
 
 use super::evidence::megabytes;
 use super::{Case, item};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use super::diagnostic::Place;
 use super::goals::{STEADY, Target};

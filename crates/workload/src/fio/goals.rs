@@ -1,7 +1,7 @@
 //! Values of options about goals, permitted CPUs and logs of a job.
 
-use block::Nanos;
-use block::time::{MILLISECOND, SECOND};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MILLISECOND, SECOND};
 
 use super::diagnostic::{Findings, Place};
 use super::draft::Draft;
@@ -126,7 +126,7 @@ pub(super) fn steady_state(draft: &mut Draft, text: &str) -> Outcome {
         (None, Figure::Ios) => (millionths(limit, MAX_IOS)?, false),
         (None, Figure::Bytes) => (draft.numbers.within(limit, 0, MAX_BYTES)?.saturating_mul(1_000_000), false),
         (None, Figure::Latency) => {
-            let limit_ns = units::time(limit, block::time::MICROSECOND)?.value_ns;
+            let limit_ns = units::time(limit, hoistway_block::time::MICROSECOND)?.value_ns;
             if limit_ns > MAX_LATENCY_NS {
                 return Err(format!("a latency of '{limit}' is not a limit"));
             }

@@ -25,7 +25,7 @@ mod table;
 pub(crate) mod units;
 pub(crate) mod values;
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 pub use diagnostic::{Diagnostic, MAX_ERRORS, Place, Severity};
 pub use fio_only::{on_target, only_reads};
@@ -127,5 +127,5 @@ pub fn options() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
 
 /// A time in microseconds, the finest unit of job files.
 fn microseconds(time_ns: Nanos) -> u64 {
-    time_ns / block::time::MICROSECOND
+    time_ns / hoistway_block::time::MICROSECOND
 }

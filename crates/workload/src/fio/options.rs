@@ -1,7 +1,7 @@
 //! The type of an option row: names, class, kind of value, setter. The rows are in
 //! [`super::table`].
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 use super::diagnostic::{Findings, Place, Severity};
 use super::draft::Draft;

@@ -1,6 +1,6 @@
 //! The functions that store the value of an option in a job, for the tables of options.
 
-use block::time::SECOND;
+use hoistway_block::time::SECOND;
 
 use super::draft::Draft;
 use super::options::Outcome;

@@ -5,7 +5,7 @@
 
 use std::fmt::{Display, Write};
 
-use block::time::MILLISECOND;
+use hoistway_block::time::MILLISECOND;
 
 use super::checks::LEAST_VERIFY_INTERVAL_BYTES;
 use super::engines;

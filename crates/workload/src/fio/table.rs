@@ -4,7 +4,7 @@
 //! A row is `row(name, aliases, class, kind and setter, doc)`; [`super::options`] uses it. An
 //! option of fio that is missing here is refused as unknown, so that none is ignored silently.
 
-use block::time::{MICROSECOND, SECOND};
+use hoistway_block::time::{MICROSECOND, SECOND};
 
 use super::goals::{cpu_mask, cpu_policy, cpus_allowed, latency_percentile, milliseconds, steady_state};
 use super::options::Action::{Flag, Integer, Nothing, Signed, Size, Switch, Text, Time, Triple};

@@ -6,7 +6,7 @@
 //! are refused with a hint. Times that fio 3.33 reads differently than they are written (`5min` is
 //! 5 us) have fio's value and a remark. All this was determined with `fio --debug=parse`.
 
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// The meaning of suffixes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use block::Nanos;
-use block::time::MICROSECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::MICROSECOND;
 
 use crate::goal;
 

@@ -4,8 +4,8 @@
 //! The rules are those of fio 3.33. Cost: one clock value per I/O in flight and a few comparisons
 //! per completion, only in jobs with such goals.
 
-use block::Nanos;
-use block::time::SECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::SECOND;
 
 use super::steady::Observed;
 use crate::goal::{Goals, Search};

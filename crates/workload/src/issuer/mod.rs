@@ -22,8 +22,8 @@ mod steady;
 mod thread;
 mod tokens;
 
-use block::random::Stream;
-use block::{Flags, Nanos, Operation, Priority};
+use hoistway_block::random::Stream;
+use hoistway_block::{Flags, Nanos, Operation, Priority};
 
 use crate::files::whole_file;
 use crate::job::Job;

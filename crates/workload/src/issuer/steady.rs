@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use block::Nanos;
-use block::time::SECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::SECOND;
 
 use crate::goal::{Figure, Steady};
 

@@ -10,8 +10,8 @@
 
 mod checking;
 
-use block::random::Stream;
-use block::{Flags, Nanos, Operation, Priority};
+use hoistway_block::random::Stream;
+use hoistway_block::{Flags, Nanos, Operation, Priority};
 
 use super::budget::{Budget, whole_blocks};
 use super::flow::{FlowWait, Flows, Part};

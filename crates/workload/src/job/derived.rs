@@ -1,6 +1,6 @@
 //! Values derived from the options of a job: its depth, random map, CPUs and files.
 
-use block::Priority;
+use hoistway_block::Priority;
 
 use super::{Amount, BlockSize, Direction, Distribution, Engine, Job, Mix, Pace, Pattern, Placement};
 use crate::program::Program;

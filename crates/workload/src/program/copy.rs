@@ -9,7 +9,7 @@
 //! The benchmark suite S, from which this workload comes, does not sync, since its files are larger
 //! than memory. Source: docs/specifications/bfq.md, section 21.
 
-use block::Operation;
+use hoistway_block::Operation;
 use serde::{Deserialize, Serialize};
 
 use super::run::{Ask, Step};

@@ -11,8 +11,8 @@
 //! A renamed file stays in its slot until the client returns there and removes it, as dbench clears
 //! its directory before each pass. Source: docs/specifications/devices.md, section 9.2.
 
-use block::Operation;
-use block::random::Stream;
+use hoistway_block::Operation;
+use hoistway_block::random::Stream;
 use serde::{Deserialize, Serialize};
 
 use super::run::{Ask, Step};

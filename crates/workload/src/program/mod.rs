@@ -105,7 +105,7 @@ impl Program {
     pub fn bytes_per_s(&self) -> Option<f64> {
         match self {
             Program::Video(Video { frame_bytes, period_ns, .. }) => {
-                Some(f64::from(*frame_bytes) * block::time::SECOND as f64 / (*period_ns).max(1) as f64)
+                Some(f64::from(*frame_bytes) * hoistway_block::time::SECOND as f64 / (*period_ns).max(1) as f64)
             }
             Program::Dbench(_) | Program::StartUp(_) | Program::Copy(_) => None,
         }

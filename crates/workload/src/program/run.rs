@@ -1,8 +1,8 @@
 //! What all scripts share. A script is the state machine that produces the I/Os of one program;
 //! this adds tokens, start delay, runtime, loops and failures.
 
-use block::random::Stream;
-use block::{Flags, Nanos, Operation, Priority};
+use hoistway_block::random::Stream;
+use hoistway_block::{Flags, Nanos, Operation, Priority};
 
 use super::Program;
 use super::copy::Copying;

@@ -8,8 +8,8 @@
 //! periods drops about ten. A player that skipped missed frames would issue no reads for them, and
 //! its ten dropped frames would look like one.
 
-use block::Nanos;
-use block::time::{MICROSECOND, MILLISECOND};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MICROSECOND, MILLISECOND};
 use serde::{Deserialize, Serialize};
 
 use super::run::{Ask, Step};
@@ -49,7 +49,7 @@ const KEYS: &[Key] = &[
 /// Parses a time of 1 us to 1 h; a bare number is in microseconds, as for pauses in job files.
 fn span(key: &str, text: &str) -> Result<Nanos, String> {
     let time_ns = units::time(text, MICROSECOND)?.value_ns;
-    let allowed = MICROSECOND..=3600 * block::time::SECOND;
+    let allowed = MICROSECOND..=3600 * hoistway_block::time::SECOND;
     if allowed.contains(&time_ns) { Ok(time_ns) } else { Err(format!("{key}={text} is outside the allowed 1us to 1h")) }
 }
 

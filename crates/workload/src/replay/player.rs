@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::{Nanos, Priority};
+use hoistway_block::{Nanos, Priority};
 
 use super::{Fit, Pace, Part, Recording, Replay, Step};
 use crate::issuer::{Call, Io, Next, Tokens, Unsuitable, part_of};

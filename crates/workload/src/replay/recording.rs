@@ -1,7 +1,7 @@
 //! The steps of a recording, in memory and serialised for another process.
 
-use block::random::{fnv1a64, fnv1a64_continued};
-use block::{Flags, Nanos, Operation};
+use hoistway_block::random::{fnv1a64, fnv1a64_continued};
+use hoistway_block::{Flags, Nanos, Operation};
 
 use crate::job::Direction;
 

@@ -11,8 +11,8 @@
 
 use std::collections::VecDeque;
 
-use block::time::{MILLISECOND, SECOND};
-use block::{Nanos, Operation};
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::{Nanos, Operation};
 
 use super::blkparse::rwbs;
 use super::formats::Format;
@@ -184,10 +184,10 @@ fn usual(line: &str) -> Vec<Column> {
     columns
 }
 
-fn kind_of(kind: &str, bytes: u64) -> Option<(Operation, block::Flags)> {
+fn kind_of(kind: &str, bytes: u64) -> Option<(Operation, hoistway_block::Flags)> {
     match kind {
         // The letter of a flush alone.
-        "F" | "N" if bytes == 0 => Some((Operation::Flush, block::Flags::SYNC)),
+        "F" | "N" if bytes == 0 => Some((Operation::Flush, hoistway_block::Flags::SYNC)),
         "R" | "W" | "D" => {
             let operation = [("R", Operation::Read), ("W", Operation::Write), ("D", Operation::Discard)];
             let found = operation.into_iter().find(|(letter, _)| *letter == kind);

@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use block::time::SECOND;
-use block::{DeviceNumber, Flags, Nanos, Operation, SECTOR_BYTES};
+use hoistway_block::time::SECOND;
+use hoistway_block::{DeviceNumber, Flags, Nanos, Operation, SECTOR_BYTES};
 
 use super::Action;
 use super::blktrace::{categories_of, category, kind_of};

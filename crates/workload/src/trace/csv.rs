@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use block::{DeviceNumber, Flags, Operation};
+use hoistway_block::{DeviceNumber, Flags, Operation};
 
 use super::formats::Format;
 use super::lines::{LineError, LineFormat, Lines, Named, fits, number};

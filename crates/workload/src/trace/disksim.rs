@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use block::Operation;
-use block::time::MILLISECOND;
+use hoistway_block::Operation;
+use hoistway_block::time::MILLISECOND;
 
 use super::formats::Format;
 use super::lines::{LineError, LineFormat, Lines, Named, decimal_ns, fits, number, put, sectors};

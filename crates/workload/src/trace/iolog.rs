@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
-use block::time::MILLISECOND;
-use block::{DeviceNumber, Flags, Nanos, Operation};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{DeviceNumber, Flags, Nanos, Operation};
 
 use super::formats::Format;
 use super::lines::{LineError, LineFormat, Lines, Named, fields, fits, number};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, Read};
 
-use block::{DeviceNumber, Nanos, Operation};
+use hoistway_block::{DeviceNumber, Nanos, Operation};
 
 use super::read::{MAX_READ_ERRORS, Place, Raw, ReadError, Source, Tally, TraceError};
 use super::record::{Item, Record};
@@ -202,7 +202,9 @@ pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, 
 /// Parses a number of sectors; returns bytes.
 pub(super) fn sectors(text: &str, what: &str) -> Result<u64, LineError> {
     let sectors: u64 = number(text, what)?;
-    sectors.checked_mul(block::SECTOR_BYTES).ok_or_else(|| LineError::Wrong(format!("{what} is beyond 2^64 bytes")))
+    sectors
+        .checked_mul(hoistway_block::SECTOR_BYTES)
+        .ok_or_else(|| LineError::Wrong(format!("{what} is beyond 2^64 bytes")))
 }
 
 /// Parses a decimal number, with or without a fraction, in units of `unit_ns` nanoseconds.

@@ -30,7 +30,7 @@ mod systor17;
 mod tencent;
 mod vscsi;
 
-use block::{Extent, Flags, Nanos, Operation};
+use hoistway_block::{Extent, Flags, Nanos, Operation};
 
 pub use formats::{FORMATS, Format};
 pub use names::{Names, QueueName};

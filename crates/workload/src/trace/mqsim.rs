@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use block::Operation;
+use hoistway_block::Operation;
 
 use super::formats::Format;
 use super::lines::{LineError, LineFormat, Lines, Named, fits, number, put, sectors};

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use block::{ContextId, GroupId};
+use hoistway_block::{ContextId, GroupId};
 
 use super::Tracer;
 
@@ -48,7 +48,7 @@ impl Names {
     }
 
     /// Names all processes; called before the first event.
-    pub fn introduce(&self, at_ns: block::Nanos, tracer: &mut dyn Tracer) {
+    pub fn introduce(&self, at_ns: hoistway_block::Nanos, tracer: &mut dyn Tracer) {
         for (context, name) in (0..).map(ContextId).zip(&self.processes) {
             if !name.is_empty() {
                 tracer.process(at_ns, Self::pid_of(context), name);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
 use std::io::BufRead;
 
-use block::{Nanos, Operation, SECTOR_BYTES};
+use hoistway_block::{Nanos, Operation, SECTOR_BYTES};
 
 use super::formats::{FORMATS, Format};
 use super::record::{EARLIEST_NS, Item, Record};

@@ -1,6 +1,6 @@
 //! The content of a trace independent of its format, with one unit per field.
 
-use block::{DeviceNumber, Flags, Nanos, Operation};
+use hoistway_block::{DeviceNumber, Flags, Nanos, Operation};
 
 use super::Action;
 
@@ -90,12 +90,12 @@ impl Record {
 
     /// First sector.
     pub const fn sector(&self) -> u64 {
-        self.offset_bytes / block::SECTOR_BYTES
+        self.offset_bytes / hoistway_block::SECTOR_BYTES
     }
 
     /// Length in whole sectors.
     pub const fn sectors(&self) -> u64 {
-        self.length_bytes / block::SECTOR_BYTES
+        self.length_bytes / hoistway_block::SECTOR_BYTES
     }
 
     /// The byte after the last one.

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use block::{DeviceNumber, Flags, Nanos, Operation};
+use hoistway_block::{DeviceNumber, Flags, Nanos, Operation};
 
 use super::Action;
 use super::record::{Item, Record};

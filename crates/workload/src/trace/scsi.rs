@@ -1,6 +1,6 @@
 //! Maps SCSI commands to operations, for formats that record commands.
 
-use block::Operation;
+use hoistway_block::Operation;
 
 /// The operation of a command; `None` for commands that neither transfer, discard nor flush data.
 pub(super) const fn operation_of(command: u16) -> Option<Operation> {

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use block::time::SECOND;
+use hoistway_block::time::SECOND;
 
 use super::blkparse::rwbs;
 use super::formats::Format;

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use block::time::SECOND;
+use hoistway_block::time::SECOND;
 
 use super::formats::Format;
 use super::lines::{LineError, LineFormat, Lines, Named, decimal_ns, direction, fields, fits, is_header, number, put};

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use block::Operation;
-use block::time::SECOND;
+use hoistway_block::Operation;
+use hoistway_block::time::SECOND;
 
 use super::formats::Format;
 use super::lines::{LineError, LineFormat, Lines, Named, fields, fits, is_header, number, sectors};

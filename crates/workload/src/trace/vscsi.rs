@@ -8,7 +8,7 @@
 
 use std::io::{self, Read};
 
-use block::SECTOR_BYTES;
+use hoistway_block::SECTOR_BYTES;
 
 use super::formats::Format;
 use super::read::{Place, Raw, Source, Tally, TraceError};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 
 use super::sums::{crc32c, is_sum, room_bytes, sum};
 use super::{Kind, Verify};

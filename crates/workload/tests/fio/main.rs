@@ -4,7 +4,7 @@ mod any_file;
 
 use std::collections::VecDeque;
 
-use block::Operation;
+use hoistway_block::Operation;
 use hoistway_workload::fio::{self, Diagnostic, Severity, Surroundings};
 use hoistway_workload::job::{Amount, BlockSize, Direction, Distribution, SplitEntry, ZoneShare};
 use hoistway_workload::verify::Kind;

@@ -3,8 +3,8 @@
 use super::Handle;
 use crate::records::Call;
 use crate::values::{Line, NONE, Stats};
-use elevator::Elevator;
-use elevator::tunable::{OutOfRange, Unit};
+use hoistway_elevator::Elevator;
+use hoistway_elevator::tunable::{OutOfRange, Unit};
 
 /// A tunable (row), in the form for the glue, which is the C part of the module.
 #[repr(C)]

@@ -7,8 +7,8 @@ use crate::life;
 use crate::records::{Call, pair};
 use crate::values::{ATTEND, Action, Ask, DISPATCH, Effect, NONE};
 use core::marker::PhantomData;
-use elevator::registry::Visitor;
-use elevator::{Attributes, Elevator};
+use hoistway_elevator::registry::Visitor;
+use hoistway_elevator::{Attributes, Elevator};
 
 /// The functions of one policy. Only the glue calls them through this table; the core never does.
 #[repr(C)]

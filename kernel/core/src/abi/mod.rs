@@ -11,7 +11,7 @@ use crate::records::{Call, Record, Recorder};
 use crate::values::{Ask, Config, Line};
 use alloc::boxed::Box;
 use core::alloc::Layout;
-use elevator::registry::BuildError;
+use hoistway_elevator::registry::BuildError;
 
 /// Must change with every change of this interface; the glue compares it when the module is loaded.
 pub const ABI: u32 = 5;

@@ -2,8 +2,8 @@
 //! and largest value, and the treatment of other values: `clamps`, `refuses`, `decimal` (clamps,
 //! and accepts unsigned decimal numbers only), `words` (accepts only certain words).
 
-use elevator::Elevator;
-use elevator::tunable::{OutOfRange, Unit};
+use hoistway_elevator::Elevator;
+use hoistway_elevator::tunable::{OutOfRange, Unit};
 use kernel::{Config, DevicePolicy, elevator_types};
 
 fn main() {

@@ -4,8 +4,8 @@
 use super::{FIRST, MARCH_2019, NEWEST, ROOT, Rig, SEPTEMBER_2018, WITH_WAKERS};
 use crate::structures::NIL;
 use alloc::vec::Vec;
-use block::time::MILLISECOND;
-use block::{Class, RequestId};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{Class, RequestId};
 
 /// One request each of issuers 1, 2, ... with these levels, spread over time so that no queues are
 /// merged.
@@ -130,10 +130,12 @@ impl Pair {
     fn submit(&mut self, who: usize) -> RequestId {
         self.places += 7_777_777;
         let (context, level) = [(1, 2), (2, 6)][who];
-        let mut bio =
-            crate::request::Bio::new(block::Operation::Read, block::Extent::new(self.places % 900_000_000, 8));
-        bio.context = block::ContextId(context);
-        bio.priority = block::Priority::new(Class::BestEffort, level);
+        let mut bio = crate::request::Bio::new(
+            hoistway_block::Operation::Read,
+            hoistway_block::Extent::new(self.places % 900_000_000, 8),
+        );
+        bio.context = hoistway_block::ContextId(context);
+        bio.priority = hoistway_block::Priority::new(Class::BestEffort, level);
         self.rig.submit_bio(bio)
     }
 

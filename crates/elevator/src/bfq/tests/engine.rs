@@ -4,8 +4,8 @@ use super::{ROOT, Rig};
 use crate::group::GroupSettings;
 use alloc::string::String;
 use alloc::vec::Vec;
-use block::time::MILLISECOND;
-use block::{Class, GroupId};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{Class, GroupId};
 
 /// Sectors per queue after `count` turns, and the queues of the first `shown` turns as letters.
 fn turns<const N: usize>(rig: &mut Rig, queues: [u32; N], count: usize, shown: usize) -> ([u64; N], String) {

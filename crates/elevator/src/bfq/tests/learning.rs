@@ -5,8 +5,8 @@ use super::super::budget::TurnEnd;
 use super::super::state::{Marks, ThinkTime};
 use super::{ROOT, Rig};
 use crate::structures::NIL;
-use block::time::{MICROSECOND, MILLISECOND};
-use block::{Nanos, RequestId};
+use hoistway_block::time::{MICROSECOND, MILLISECOND};
+use hoistway_block::{Nanos, RequestId};
 
 /// The budget learned from a turn with these results, starting from 10922.
 fn learned(end: TurnEnd, service: u32, in_device: u32, factor: u32) -> u32 {

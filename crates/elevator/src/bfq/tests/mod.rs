@@ -20,8 +20,8 @@ use crate::group::GroupSettings;
 use crate::interface::{Configuration, Depth, Dispatch, Elevator, Hint, Policy, Position};
 use crate::request::{Bio, Requests};
 use crate::structures::NIL;
-use block::time::{MILLISECOND, SECOND};
-use block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId};
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId};
 
 /// The root group, whose best-effort tree most cases use.
 const ROOT: u32 = GroupId::ROOT.0;

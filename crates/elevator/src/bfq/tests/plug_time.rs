@@ -5,8 +5,8 @@
 use super::super::budget::TurnEnd;
 use super::super::state::Marks;
 use super::{NEWEST, ROOT, Rig};
-use block::Nanos;
-use block::time::{MICROSECOND, MILLISECOND, SECOND};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MICROSECOND, MILLISECOND, SECOND};
 
 /// Index of the form of 6.3, which does not use the times of batches.
 const BEFORE: usize = NEWEST - 1;
@@ -64,7 +64,7 @@ fn q18_a_dispatch_before_the_last_one_ends_a_measurement() {
     for (form, samples) in [(BEFORE, 2), (NEWEST, 1)] {
         let mut rig = Rig::of(form, false, MILLISECOND);
         for n in 0..2 {
-            rig.bfq.sample_dispatch(block::Extent::new(1_000 + n * 8, 8), true);
+            rig.bfq.sample_dispatch(hoistway_block::Extent::new(1_000 + n * 8, 8), true);
             rig.go_back(EARLIER_NS);
         }
         assert_eq!(rig.bfq.peak.samples(), samples, "form {form}");

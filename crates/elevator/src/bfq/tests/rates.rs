@@ -3,8 +3,8 @@
 
 use super::super::budget::TurnEnd;
 use super::{ROOT, Rig};
-use block::time::{MILLISECOND, SECOND};
-use block::{Extent, Nanos};
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::{Extent, Nanos};
 
 /// `count` dispatches of this size, with exactly one second from first to last, into a device that
 /// is never empty.

@@ -7,8 +7,8 @@ use super::{AUGUST_2018, FIRST, MARCH_2019, NEWEST, ROOT, Rig, SEPTEMBER_2018, V
 use crate::interface::{Admission, Elevator, Wake};
 use crate::request::Bio;
 use crate::structures::NIL;
-use block::time::MILLISECOND;
-use block::{ContextId, Extent, Flags, Nanos, Operation};
+use hoistway_block::time::MILLISECOND;
+use hoistway_block::{ContextId, Extent, Flags, Nanos, Operation};
 
 fn flash(form: usize) -> Rig {
     Rig::of(form, false, MILLISECOND)
@@ -65,7 +65,7 @@ fn virtual_time_jumps_to_the_queue_that_is_next() {
 #[test]
 fn the_idle_class_has_its_turn() {
     let mut rig = flash(V8R3);
-    let idle = rig.queue_of_class(block::Class::Idle, 10, 64);
+    let idle = rig.queue_of_class(hoistway_block::Class::Idle, 10, 64);
     let busy = [rig.queue(ROOT, 40, 64), rig.queue(ROOT, 40, 64)];
     for queue in busy.into_iter().chain([idle]) {
         rig.arrive(queue);
@@ -200,7 +200,7 @@ fn a_queue_without_budget_costs_a_dispatch() {
         rig.submit(2, 90_000_000, 8);
         assert_eq!(rig.dispatch().is_some(), at_once, "form {form}");
         // The host is told to ask again when the other request completes.
-        assert!(!rig.bfq.has_work(block::HardwareQueue(0)), "form {form}");
+        assert!(!rig.bfq.has_work(hoistway_block::HardwareQueue(0)), "form {form}");
         let wake = rig.bfq.completed(&rig.requests, held, rig.now);
         assert_eq!(wake, if at_once { Wake::No } else { Wake::All }, "form {form}");
         assert_eq!(rig.dispatch().is_some(), !at_once, "form {form}");

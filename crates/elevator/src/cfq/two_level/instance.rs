@@ -5,7 +5,7 @@
 use super::super::Cfq;
 use crate::interface::Violation;
 use crate::structures::NIL;
-use block::Nanos;
+use hoistway_block::Nanos;
 
 /// The part of an engine that is not shared.
 #[derive(Copy, Clone, Debug)]

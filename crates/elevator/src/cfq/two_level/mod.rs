@@ -37,8 +37,8 @@ use crate::request::{Bio, Requests};
 use crate::structures::{NIL, NoMemory};
 use crate::traits::Traits;
 use crate::tunable::{SettingError, Tunable};
-use block::time::is_due;
-use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use hoistway_block::time::is_due;
+use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
 /// Satoshi Uchida's controller: an engine for each group, a service tree of groups.
 pub type Uchida = TwoLevel<uchida::Layer>;

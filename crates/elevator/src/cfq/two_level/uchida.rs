@@ -17,8 +17,8 @@ use crate::group::GroupPriority;
 use crate::interface::{Form, Version, Violation};
 use crate::structures::{Array, NIL, NoMemory, SortedLinks, Tree};
 use crate::tunable::{OutOfRange, Tunable, Unit};
-use block::Nanos;
-use block::time::MILLISECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::MILLISECOND;
 
 /// Level of a group without one.
 const DEFAULT_LEVEL: u8 = 3;

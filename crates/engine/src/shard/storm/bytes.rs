@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use linux::TOP_CLASS_BYTES;
-use linux::buffer::{Arena, Span};
+use hoistway_linux::TOP_CLASS_BYTES;
+use hoistway_linux::buffer::{Arena, Span};
 
 use crate::turn::Turn;
 

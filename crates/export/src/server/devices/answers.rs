@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use engine::ShardHandle;
+use hoistway_engine::ShardHandle;
 
 use super::report::SilenceReport;
 use super::{Devices, Names, Shard, lock};
@@ -69,7 +69,7 @@ impl Devices {
     pub fn check_changes(&self, changes: &[Change]) -> Result<(), Vec<Problem>> {
         let concerned = self.shards.iter().filter(|shard| changes.iter().any(|change| shard.is_concerned_by(change)));
         let silent = concerned.filter_map(|shard| shard.handle.check_answers().err());
-        let problem = |error: engine::EngineError| Problem::new(&Place::default(), error.message, error.help);
+        let problem = |error: hoistway_engine::EngineError| Problem::new(&Place::default(), error.message, error.help);
         let problems: Vec<Problem> = silent.map(problem).collect();
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
@@ -101,9 +101,11 @@ mod tests {
     use std::sync::mpsc::{self, Receiver};
     use std::time::{Duration, Instant};
 
-    use block::Priority;
-    use engine::protocol::Failure;
-    use engine::{Answer, ClientContext, ConnectionBounds, GroupHandle, LocalClient, LocalConnection, Payload};
+    use hoistway_block::Priority;
+    use hoistway_engine::protocol::Failure;
+    use hoistway_engine::{
+        Answer, ClientContext, ConnectionBounds, GroupHandle, LocalClient, LocalConnection, Payload,
+    };
 
     use super::*;
     use crate::configuration::file;

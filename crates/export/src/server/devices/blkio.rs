@@ -1,8 +1,8 @@
 //! Lines that an operator writes to a group's `blkio` files: weights for all devices or for one,
 //! and `reset_stats`.
 
-use experiment::blkio::Generation;
-use experiment::blkio::weights::{WeightFile, Weights};
+use hoistway_experiment::blkio::Generation;
+use hoistway_experiment::blkio::weights::{WeightFile, Weights};
 use serde_json::{Value, json};
 
 use super::{Devices, Shard};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{EngineError, ErrorKind, VolumeId};
+use hoistway_engine::{EngineError, ErrorKind, VolumeId};
 use tracing::warn;
 
 use super::checks::identity_of;

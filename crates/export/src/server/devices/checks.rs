@@ -6,9 +6,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use engine::{Backing, BackingKind, ErrorKind, ShardSettings, VolumeSettings};
-use experiment::SchedulerSpec;
-use linux::claims::is_overlap;
+use hoistway_engine::{Backing, BackingKind, ErrorKind, ShardSettings, VolumeSettings};
+use hoistway_experiment::SchedulerSpec;
+use hoistway_linux::claims::is_overlap;
 
 use crate::configuration::check::{Checks, Verdict};
 use crate::configuration::{Configuration, Device, Export, Problem};
@@ -51,7 +51,8 @@ fn memory_of_machine() -> Option<u64> {
 /// Tries a scheduler on a null device, so that the engine alone decides about names, versions and
 /// tunables.
 fn check_scheduler(text: &str) -> Verdict {
-    let scheduler: SchedulerSpec = text.parse().map_err(|error: experiment::Diagnostic| (error.message, error.help))?;
+    let scheduler: SchedulerSpec =
+        text.parse().map_err(|error: hoistway_experiment::Diagnostic| (error.message, error.help))?;
     let settings = ShardSettings {
         name: "trial".to_owned(),
         scheduler,
@@ -61,7 +62,7 @@ fn check_scheduler(text: &str) -> Verdict {
         ..ShardSettings::default()
     };
     let nothing = Backing { kind: BackingKind::Null(1 << 20), model: None };
-    match engine::start(settings, &[VolumeSettings::new("trial", nothing)]) {
+    match hoistway_engine::start(settings, &[VolumeSettings::new("trial", nothing)]) {
         Err(error) if error.kind == ErrorKind::Usage => Err((error.message, error.help)),
         // If the system cannot start a shard at all, starting the real one reports it.
         Err(_) | Ok(_) => Ok(()),
@@ -134,7 +135,7 @@ pub(super) fn identity_of(export: &Export, root: Option<&Path>) -> Option<(u64, 
     };
     let path = root.map_or_else(|| path.clone(), |root| root.join(&path));
     // A file system that does not answer must not stop the server.
-    let metadata = linux::patience::within(LOOK, move || fs::metadata(path))?.ok()?;
+    let metadata = hoistway_linux::patience::within(LOOK, move || fs::metadata(path))?.ok()?;
     // All nodes of a device have the same device number.
     let is_device = metadata.file_type().is_block_device();
     Some(if is_device { (0, metadata.rdev()) } else { (metadata.dev(), metadata.ino()) })

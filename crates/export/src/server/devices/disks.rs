@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::{EngineError, ShardHandle};
+use hoistway_engine::{EngineError, ShardHandle};
 use tracing::{info, warn};
 
 use super::{Devices, MAX_LOCAL_DISKS, Names, Shard, lock};
@@ -137,7 +137,7 @@ pub(super) fn remove(disks: Vec<Disk>) {
     for disk in disks {
         let (node, export) = (disk.node(), disk.export().to_owned());
         // The kernel waits for its requests, and so for a backing that hangs.
-        match linux::patience::within(REMOVAL, move || disk.remove()) {
+        match hoistway_linux::patience::within(REMOVAL, move || disk.remove()) {
             Some(Ok(())) => {}
             Some(Err(error)) => warn!(name: "disk", target: "device", "{}; {}", error.message, error.help),
             None => warn!(name: "disk", target: "device", export, node, "{node} ({export}) was not removed in time"),

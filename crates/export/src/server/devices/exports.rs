@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use engine::EngineError;
+use hoistway_engine::EngineError;
 
 use super::{Devices, lock};
 use crate::configuration::Export;

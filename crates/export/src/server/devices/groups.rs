@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::{EngineError, GroupHandle, ShardHandle, ShardSettings};
-use experiment::Limits;
+use hoistway_engine::{EngineError, GroupHandle, ShardHandle, ShardSettings};
+use hoistway_experiment::Limits;
 
 use crate::configuration::{Configuration, Device, Export, prefixes};
 use crate::group_use::{GroupUse, UsedGroup};
@@ -231,7 +231,7 @@ pub fn remedy(groups: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Backing, BackingKind, VolumeSettings};
+    use hoistway_engine::{Backing, BackingKind, VolumeSettings};
 
     use super::*;
     use crate::configuration::{Size, file};
@@ -254,7 +254,7 @@ mod tests {
                 max_groups: ShardSettings::most_groups(memory_bytes),
                 ..ShardSettings::default()
             };
-            let shard = engine::start(settings, &[VolumeSettings::new("x", nothing)]).unwrap();
+            let shard = hoistway_engine::start(settings, &[VolumeSettings::new("x", nothing)]).unwrap();
             let device = Device { memory: Size(memory_bytes), ..Device::default() };
             Self { shard, groups: Groups::of(&device), configuration: Configuration::empty() }
         }

@@ -17,13 +17,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::protocol::MAX_PAYLOAD_BYTES;
-use engine::{
+use hoistway_engine::protocol::MAX_PAYLOAD_BYTES;
+use hoistway_engine::{
     Backing, BackingKind, ClientSocket, ConnectionId, EngineError, ErrorKind, Eviction, ShardHandle, ShardSettings,
     VolumeFacts, VolumeId, VolumeSettings,
 };
-use experiment::{GroupPriority, Limits, SchedulerSpec};
-use linux::claims::Claims;
+use hoistway_experiment::{GroupPriority, Limits, SchedulerSpec};
+use hoistway_linux::claims::Claims;
 use tracing::info;
 
 use super::handshake_thread::AcceptedClient;
@@ -566,7 +566,7 @@ fn start_with_retry(settings: &ShardSettings, volumes: &[VolumeSettings]) -> Res
     };
     let mut release = Release::new(&settings.name, volumes.iter().filter_map(path).collect());
     loop {
-        match engine::start(settings.clone(), volumes) {
+        match hoistway_engine::start(settings.clone(), volumes) {
             Err(error) if error.kind == ErrorKind::Unsafe && release.is_worth_waiting() => {}
             answer => return answer,
         }
@@ -574,7 +574,7 @@ fn start_with_retry(settings: &ShardSettings, volumes: &[VolumeSettings]) -> Res
 }
 
 fn parse_scheduler(text: &str) -> Result<SchedulerSpec, Refusal> {
-    text.parse().map_err(|error: experiment::Diagnostic| {
+    text.parse().map_err(|error: hoistway_experiment::Diagnostic| {
         Refusal::new("scheduler", format!("{}; {}", error.message, error.help))
     })
 }

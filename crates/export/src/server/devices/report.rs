@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::counters::Tally;
-use experiment::blkio::Statistics;
+use hoistway_engine::counters::Tally;
+use hoistway_experiment::blkio::Statistics;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -312,7 +312,7 @@ pub struct KindsReport<T> {
 }
 
 impl<T> KindsReport<T> {
-    /// From values in the order of [`engine::counters::Counted::ALL`].
+    /// From values in the order of [`hoistway_engine::counters::Counted::ALL`].
     pub(super) fn of([read, write, flush, discard, write_zeroes]: [Option<T>; 5]) -> Self {
         Self { read, write, flush, discard, write_zeroes }
     }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use engine::counters::{Counted, GroupCounters, Sums, TimeHistogram, Times};
-use engine::{Damage, DepthState, GroupShare, GroupStatus, Saturation, ShardHandle, ShardStatus, VolumeStatus};
+use hoistway_engine::counters::{Counted, GroupCounters, Sums, TimeHistogram, Times};
+use hoistway_engine::{
+    Damage, DepthState, GroupShare, GroupStatus, Saturation, ShardHandle, ShardStatus, VolumeStatus,
+};
 
 use super::report::{
     ConnectionReport, DeviceReport, DevicesReport, ExportReport, GroupReport, KindsReport, LatencyReport, LoopReport,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use experiment::Machine;
+use hoistway_experiment::Machine;
 
 use crate::command::units;
 

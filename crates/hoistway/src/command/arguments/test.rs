@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use block::Nanos;
 use clap::{Args, Subcommand, ValueEnum};
+use hoistway_block::Nanos;
 
 use crate::command::units;
 
@@ -158,7 +158,7 @@ pub struct PlaceArguments {
     pub device_depth: Option<u32>,
     /// Parameters of the simulated computer: era=2.6,read_ahead_kib=128,...; `hoistway list machine` lists them
     #[arg(long, value_name = "KEY=VALUE,...", value_parser = units::machine)]
-    pub machine: Option<experiment::Machine>,
+    pub machine: Option<hoistway_experiment::Machine>,
     /// Number of requests in the scheduler's queue (nr_requests) [default: as in Linux: twice the device's depth;
     /// without a scheduler, the depth]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_240))]

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use block::Nanos;
 use clap::{Args, Subcommand, ValueEnum};
-use experiment::Diagnostic;
+use hoistway_block::Nanos;
+use hoistway_experiment::Diagnostic;
 
 use super::test::{OutputArguments, PlaceArguments, RepetitionArguments, SchedulerArguments, ShareUnitName};
 use crate::command::units;

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use block::Nanos;
 use clap::{Args, ValueEnum};
-use tune::Goal;
+use hoistway_block::Nanos;
+use hoistway_tune::Goal;
 
 use super::test::ProgressName;
 use super::trace::ReplayOptions;

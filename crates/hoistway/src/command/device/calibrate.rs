@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use device::{Anchor, Model, Preset, Setting, Unit};
-use experiment::Exit;
-use experiment::diagnostic::nearest;
-use report::json::Json;
+use hoistway_device::{Anchor, Model, Preset, Setting, Unit};
+use hoistway_experiment::Exit;
+use hoistway_experiment::diagnostic::nearest;
+use hoistway_report::json::Json;
 
 use super::rows::{Row, Runner};
 use super::search::{Free, Residuals, Search, rms};

@@ -1,8 +1,8 @@
 //! `hoistway device fit`: repeats on a model every measurement that it was fitted to.
 
-use device::MODELS;
-use experiment::Exit;
-use report::json::Json;
+use hoistway_device::MODELS;
+use hoistway_experiment::Exit;
+use hoistway_report::json::Json;
 
 use super::load;
 use super::rows::{Row, Runner};

@@ -1,7 +1,7 @@
 //! ublk devices that a server has left behind: their listing and removal.
 
-use export::ublk::{Left, left, remove_left};
-use linux::ublk::{State, node};
+use hoistway_export::ublk::{Left, left, remove_left};
+use hoistway_linux::ublk::{State, node};
 
 use crate::command::exit::Error;
 
@@ -32,7 +32,7 @@ pub fn number(name: &str) -> Option<u32> {
 /// Removes a device that no server serves.
 pub fn delete(number: u32, is_forced: bool) -> Result<(), Error> {
     let name = node(number).display().to_string();
-    let users = linux::ublk::users(number);
+    let users = hoistway_linux::ublk::users(number);
     if !users.is_empty() && !is_forced {
         let what = format!("{name} is in use: {}", users.join(", "));
         return Err(Error::refused(what, "unmount it; with --force its users get I/O errors"));

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use device::{Anchor, MODELS, ModelRow, Preset, Setting};
-use report::json::Json;
+use hoistway_device::{Anchor, MODELS, ModelRow, Preset, Setting};
+use hoistway_report::json::Json;
 
 use super::table;
 

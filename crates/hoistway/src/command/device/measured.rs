@@ -1,17 +1,17 @@
 //! The user's measurements for calibration: rows of their own, a result of fio, or a stored test.
 
-use linux::input::Ceiling;
+use hoistway_linux::input::Ceiling;
 use std::path::Path;
 
-use block::Direction;
-use device::{Anchor, Figure, Repetition};
-use experiment::measurement::GroupMeasurement;
-use experiment::{Experiment, Measurement};
-use report::fio_json::{self, FioJob};
-use report::fio_terse;
-use workload::Job;
-use workload::fio::{self, Surroundings};
-use workload::job::Placement;
+use hoistway_block::Direction;
+use hoistway_device::{Anchor, Figure, Repetition};
+use hoistway_experiment::measurement::GroupMeasurement;
+use hoistway_experiment::{Experiment, Measurement};
+use hoistway_report::fio_json::{self, FioJob};
+use hoistway_report::fio_terse;
+use hoistway_workload::Job;
+use hoistway_workload::fio::{self, Surroundings};
+use hoistway_workload::job::Placement;
 
 use super::rows::Row;
 use super::wrong_model;
@@ -28,7 +28,7 @@ pub fn read(arguments: &CalibrateArguments, reporter: Reporter) -> Result<Vec<Ro
     } else if path.file_name().is_some_and(|name| name == "result.json") && path.with_file_name("plan.json").exists() {
         stored(path.parent().unwrap_or(Path::new(".")), reporter)?
     } else {
-        let text = linux::input::text(path, Ceiling::RESULTS)
+        let text = hoistway_linux::input::text(path, Ceiling::RESULTS)
             .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display()), HELP))?;
         if is_of_fio(&text) {
             of_fio(&text, arguments).map_err(|error| error.at(place()))?
@@ -101,7 +101,7 @@ fn of_fio(text: &str, arguments: &CalibrateArguments) -> Result<Vec<Row>, Error>
             return Err(Error::usage(what, help).at(path.display().to_string()));
         }
         Some(path) => Some(grouped(
-            &linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::file(path, "read", &error))?,
+            &hoistway_linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::file(path, "read", &error))?,
         )),
         None if is_terse => {
             let what = "fio's terse output does not say what the jobs were";
@@ -143,7 +143,7 @@ fn of_phase(entries: &[FioJob], job_file: Option<&str>, arguments: &CalibrateArg
         let anchor = Anchor {
             direction: Some(direction),
             scheduler: arguments.sched.clone(),
-            machine: arguments.machine.as_ref().map_or_else(String::new, experiment::Machine::text),
+            machine: arguments.machine.as_ref().map_or_else(String::new, hoistway_experiment::Machine::text),
             job: job.clone(),
             ..row_of_ios(format!("{word} of {}", names.join(", ")), source.clone(), published)
         };

@@ -17,8 +17,8 @@ mod rows;
 mod search;
 mod table;
 
-use device::{ModelError, Preset};
-use experiment::Exit;
+use hoistway_device::{ModelError, Preset};
+use hoistway_experiment::Exit;
 
 use crate::command::arguments::DeviceArguments;
 use crate::command::arguments::device::{DeviceCommand, ShowArguments};
@@ -51,7 +51,7 @@ fn load(text: &str) -> Result<Preset, Error> {
     let text = text.strip_prefix("model:").unwrap_or(text);
     let name = text.split(',').next().unwrap_or(text);
     let mut preset = Preset::load(name.trim()).map_err(wrong_model)?;
-    preset.model = device::Model::parse(text).map_err(wrong_model)?;
+    preset.model = hoistway_device::Model::parse(text).map_err(wrong_model)?;
     Ok(preset)
 }
 

@@ -1,13 +1,13 @@
 //! Converts an anchor to the experiments that repeat it, and their measurements to the figure that
 //! is compared with the anchor's.
 
-use block::random::Stream;
-use block::{Direction, Nanos};
-use device::{Anchor, Figure, Repetition};
-use experiment::measurement::{GroupMeasurement, Tally};
-use experiment::{Experiment, Histogram, Machine, Measurement, SchedulerSpec, ShareUnit};
-use workload::Job;
-use workload::fio::{self, Surroundings};
+use hoistway_block::random::Stream;
+use hoistway_block::{Direction, Nanos};
+use hoistway_device::{Anchor, Figure, Repetition};
+use hoistway_experiment::measurement::{GroupMeasurement, Tally};
+use hoistway_experiment::{Experiment, Histogram, Machine, Measurement, SchedulerSpec, ShareUnit};
+use hoistway_workload::Job;
+use hoistway_workload::fio::{self, Surroundings};
 
 use crate::command::exit::Error;
 use crate::{times, workloads};

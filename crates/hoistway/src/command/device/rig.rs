@@ -12,9 +12,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use experiment::Exit;
-use linux::device::Opening;
-use rig::{Lifetime, Rig, RigError, Settings};
+use hoistway_experiment::Exit;
+use hoistway_linux::device::Opening;
+use hoistway_rig::{Lifetime, Rig, RigError, Settings};
 
 use super::left;
 use crate::command::arguments::device::{CreateArguments, DeleteArguments, RigListArguments};
@@ -139,19 +139,19 @@ pub fn serve(arguments: &CreateArguments) -> Outcome {
         stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()).is_ok()
     };
     let keeper = again(&["device", "keep"]);
-    rig::serve(&settings(arguments), keeper, Lifetime::StandardInput, &mut ready).map_err(refused)?;
+    hoistway_rig::serve(&settings(arguments), keeper, Lifetime::StandardInput, &mut ready).map_err(refused)?;
     Ok(Exit::Done)
 }
 
 /// Runs the hidden `hoistway device keep`.
 pub fn keep() -> Outcome {
     // The server reports the error itself.
-    Ok(rig::hold().map_or(Exit::Failed, |()| Exit::Done))
+    Ok(hoistway_rig::hold().map_or(Exit::Failed, |()| Exit::Done))
 }
 
 /// `hoistway device list`.
 pub fn list(arguments: &RigListArguments) -> Outcome {
-    let rigs = rig::list();
+    let rigs = hoistway_rig::list();
     if arguments.json {
         let text = serde_json::to_string_pretty(&rigs).map_err(|error| Error::failed(error.to_string(), ""))?;
         print(&format!("{text}\n"))?;
@@ -179,11 +179,11 @@ pub fn delete(arguments: &DeleteArguments, reporter: Reporter) -> Outcome {
         left::delete(number, arguments.force)?;
     }
     let found = if all {
-        rig::list()
+        hoistway_rig::list()
     } else {
         let find = |name: &String| {
             let help = "hoistway device list shows them";
-            rig::find(name)
+            hoistway_rig::find(name)
                 .ok_or_else(|| Error::usage(format!("{name} is not a device of `hoistway device create`"), help))
         };
         arguments.devices.iter().filter(|name| left::number(name).is_none()).map(find).collect::<Result<_, _>>()?
@@ -210,15 +210,15 @@ pub fn delete(arguments: &DeleteArguments, reporter: Reporter) -> Outcome {
         }
     }
     // Listing the devices also removes the records of those that ended in other ways.
-    rig::list();
+    hoistway_rig::list();
     Ok(exit)
 }
 
 /// Refuses a device that is mounted or part of another one.
 fn refuse_used(node: &Path) -> Result<(), Error> {
     let opening = Opening { writable: false, direct: false, exclusive: true, claimed_bytes: (0, 0) };
-    match linux::device::open(node, None, opening) {
-        Err(linux::device::Refusal::InUse { user, .. }) => {
+    match hoistway_linux::device::open(node, None, opening) {
+        Err(hoistway_linux::device::Refusal::InUse { user, .. }) => {
             let what = format!("{} is in use ({})", node.display(), user.display());
             Err(Error::refused(what, "unmount it; with --force its users get I/O errors"))
         }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use device::Anchor;
-use experiment::{Experiment, Host, Measurement};
+use hoistway_device::Anchor;
+use hoistway_experiment::{Experiment, Host, Measurement};
 
 use super::recipe;
 use crate::command::exit::Error;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use device::Anchor;
-use report::json::Json;
+use hoistway_device::Anchor;
+use hoistway_report::json::Json;
 
 use super::rows::Row;
 

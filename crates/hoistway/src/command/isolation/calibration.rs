@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use experiment::{Experiment, Group, Measurement, SchedulerSpec, Weight};
+use hoistway_experiment::{Experiment, Group, Measurement, SchedulerSpec, Weight};
 
 use super::cells::{Cell, Run};
 use super::desideratum::Desideratum;
@@ -138,7 +138,7 @@ impl Probe {
         let groups = vec![Group::new("probe", Weight::DEFAULT, jobs)];
         let told =
             Told { scheduler: SchedulerSpec::named("none"), limiters: Vec::new(), groups, ramp_ns: like.ramp_ns };
-        Ok(Experiment { machine: experiment::Machine::default(), ..like.experiment(told, run) })
+        Ok(Experiment { machine: hoistway_experiment::Machine::default(), ..like.experiment(told, run) })
     }
 }
 

@@ -1,9 +1,9 @@
 //! The cells: tenants on the target, and what their runs are to show.
 
-use block::Nanos;
-use block::time::MILLISECOND;
-use experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit};
-use workload::job::Amount;
+use hoistway_block::Nanos;
+use hoistway_block::time::MILLISECOND;
+use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit};
+use hoistway_workload::job::Amount;
 
 use super::desideratum::Desideratum;
 use super::format::{CellText, Part, Settings};
@@ -87,7 +87,7 @@ fn read(text: &CellText, settings: &Settings, place: Place) -> Result<Cell, Erro
         _ => return Err(Error::usage("a cell has groups, or count and workload", "give one of the two")),
     }
     let mut groups = Groups::read(&plain)?.with_jobs(&jobs, &plain)?;
-    experiment::group::check(&groups)?;
+    hoistway_experiment::group::check(&groups)?;
     let (least_round_ns, least_ramp_ns) = if place.is_simulated { (0, 0) } else { (REAL_ROUND_NS, REAL_RAMP_NS) };
     let round_ns = text.round.unwrap_or(settings.round).0.max(least_round_ns);
     let returns_ns = text.returns.map_or(0, |time| time.0);
@@ -123,7 +123,7 @@ fn read(text: &CellText, settings: &Settings, place: Place) -> Result<Cell, Erro
     // A tenant that comes back has been there before, and its times are those of its jobs.
     let ramp_ns = if is_return { ramp_ns } else { ramp_ns.max(least_ramp_ns) };
     let rounds = text.rounds.unwrap_or(settings.rounds) as usize;
-    if rounds < experiment::steady_state::ROUNDS {
+    if rounds < hoistway_experiment::steady_state::ROUNDS {
         return Err(Error::usage(format!("{rounds} rounds show no steady state"), "give at least 5 rounds"));
     }
     Ok(Cell { name, desideratum, groups, ramp_ns, returns_ns, round_ns, rounds, machine })
@@ -192,8 +192,8 @@ pub struct Run<'a> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use experiment::Weight;
-    use workload::Job;
+    use hoistway_experiment::Weight;
+    use hoistway_workload::Job;
 
     /// A cell of equal requests with tenants of these weights.
     pub fn cell_of(weights: &[u32]) -> Cell {

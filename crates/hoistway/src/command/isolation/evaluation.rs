@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use experiment::share::Fairness;
-use experiment::statistics::Estimate;
+use hoistway_experiment::share::Fairness;
+use hoistway_experiment::statistics::Estimate;
 
 use super::desideratum::{Desideratum, Score, TradeOff, best_trade_off, front};
 use super::document::{CellResult, CellRow, DesideratumRow, Figure, MechanismRow, SettingRow, Verdict};

@@ -1,8 +1,8 @@
 //! Mechanisms, and how a cell's tenants are told to each: weights, priority classes, limits,
 //! latency targets.
 
-use block::Nanos;
-use experiment::{Group, SchedulerSpec, Weight};
+use hoistway_block::Nanos;
+use hoistway_experiment::{Group, SchedulerSpec, Weight};
 
 use super::calibration::{CostModel, Known};
 use super::cells::Cell;

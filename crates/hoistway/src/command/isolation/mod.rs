@@ -20,7 +20,7 @@ mod rounds;
 mod runs;
 mod show;
 
-use experiment::Exit;
+use hoistway_experiment::Exit;
 
 use crate::command::arguments::TestArguments;
 use crate::command::exit::{Error, Outcome, Reporter, print};

@@ -1,6 +1,6 @@
 //! The results as a page.
 
-use report::page::isolation::{self, Front, FrontMark, FrontSeries, IsolationPage, Table};
+use hoistway_report::page::isolation::{self, Front, FrontMark, FrontSeries, IsolationPage, Table};
 
 use super::desideratum::{Desideratum, FULL_UTILISATION, ONE_REQUEST_AHEAD};
 use super::document::{CellRow, Document, SettingRow};

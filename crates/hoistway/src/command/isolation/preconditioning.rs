@@ -1,9 +1,9 @@
 //! The state of flash before the first run: brought about where that is allowed, and described in
 //! any case.
 
-use block::random::fnv1a64;
-use device::Model;
-use experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit, Weight};
+use hoistway_block::random::fnv1a64;
+use hoistway_device::Model;
+use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit, Weight};
 
 use super::cells::{AREA, REAL_AREA_BYTES};
 use super::runs::Bench;

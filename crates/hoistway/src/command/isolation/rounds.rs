@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use block::Nanos;
-use experiment::measurement::GroupMeasurement;
-use experiment::share::Fairness;
-use experiment::steady_state::{self, ROUNDS};
-use experiment::{Histogram, Measurement, histogram};
+use hoistway_block::Nanos;
+use hoistway_experiment::measurement::GroupMeasurement;
+use hoistway_experiment::share::Fairness;
+use hoistway_experiment::steady_state::{self, ROUNDS};
+use hoistway_experiment::{Histogram, Measurement, histogram};
 
 use super::cells::{BIN_NS, Cell};
 use super::desideratum::{Desideratum, HAS_ITS_DUE};
@@ -148,7 +148,7 @@ fn latency(group: &GroupMeasurement, cell: &Cell, window: &Range<usize>) -> Opti
     (!histogram.is_empty()).then(|| (at(50.0), at(99.0)))
 }
 
-fn logs(group: &GroupMeasurement) -> impl Iterator<Item = &experiment::log::ThreadLog> {
+fn logs(group: &GroupMeasurement) -> impl Iterator<Item = &hoistway_experiment::log::ThreadLog> {
     group.threads.iter().filter_map(|thread| thread.log.as_deref())
 }
 

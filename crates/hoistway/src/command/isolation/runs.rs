@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use block::random::Stream;
-use experiment::matrix::shuffle;
-use experiment::{Experiment, Host, Measurement};
+use hoistway_block::random::Stream;
+use hoistway_experiment::matrix::shuffle;
+use hoistway_experiment::{Experiment, Host, Measurement};
 
 use super::calibration::{Known, PROBES};
 use super::cells::{Cell, Run};

@@ -8,10 +8,10 @@
 //! In bytes, a scheduler looks better that lets large requests keep small ones away; in requests, one
 //! that does the contrary. A request's work is its length and 4 KiB.
 
-use experiment::job::Mix;
-use experiment::measurement::SoloRates;
-use experiment::share::due_up_to;
-use experiment::{Group, ShareUnit};
+use hoistway_experiment::job::Mix;
+use hoistway_experiment::measurement::SoloRates;
+use hoistway_experiment::share::due_up_to;
+use hoistway_experiment::{Group, ShareUnit};
 
 use super::cells::Cell;
 use super::field::{present, present_groups};

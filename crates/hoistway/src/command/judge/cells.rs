@@ -1,10 +1,10 @@
 //! The cells of a scenario, with the user's replacements of devices, workloads, weights and
 //! tenants.
 
-use block::Nanos;
-use device::{Device, Model};
-use experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit};
-use workload::job::Job;
+use hoistway_block::Nanos;
+use hoistway_device::{Device, Model};
+use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit};
+use hoistway_workload::job::Job;
 
 use super::format::{CellText, Grid, Kind, Part, Settings, Times};
 use super::series::BIN_NS;
@@ -235,7 +235,7 @@ impl Maker<'_> {
         mut groups: Vec<Group>,
         text: Option<&CellText>,
     ) -> Result<Cell, Error> {
-        experiment::group::check(&groups)?;
+        hoistway_experiment::group::check(&groups)?;
         let jobs = || groups.iter().flat_map(|group| &group.jobs);
         let Times { ramp, writes_ramp, runtime } =
             if place.is_rotational { self.settings.rotational } else { self.settings.flash };

@@ -1,11 +1,11 @@
 //! Computes figures from runs: each scheduler's results in a cell, means over seeds, and the shares
 //! that were due.
 
-use block::{Class, Nanos, Priority};
-use experiment::job::Job;
-use experiment::measurement::SoloRates;
-use experiment::share::{Fairness, due_up_to};
-use experiment::{Group, ShareUnit};
+use hoistway_block::{Class, Nanos, Priority};
+use hoistway_experiment::job::Job;
+use hoistway_experiment::measurement::SoloRates;
+use hoistway_experiment::share::{Fairness, due_up_to};
+use hoistway_experiment::{Group, ShareUnit};
 
 use super::cells::Cell;
 use super::runs::Run;

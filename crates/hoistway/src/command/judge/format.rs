@@ -23,8 +23,8 @@
 
 use std::collections::BTreeMap;
 
-use block::Nanos;
-use block::time::SECOND;
+use hoistway_block::Nanos;
+use hoistway_block::time::SECOND;
 use serde::{Deserialize, Deserializer};
 
 use crate::command::units;

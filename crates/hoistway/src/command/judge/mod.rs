@@ -23,7 +23,7 @@ mod summary;
 mod verdict;
 mod views;
 
-use experiment::{Exit, SchedulerSpec};
+use hoistway_experiment::{Exit, SchedulerSpec};
 
 use crate::command::arguments::TestArguments;
 use crate::command::arguments::test::SchedulerArguments;

@@ -1,8 +1,8 @@
 //! The attainable shares of a cell by formula (4) (docs/specifications/paternoster.md, section
 //! 3.2), where it applies: direct reads of one kind, on flash, by concurrent tenants.
 
-use experiment::attainable::{Attainable, Curve, Tenant};
-use experiment::{Group, SchedulerSpec};
+use hoistway_experiment::attainable::{Attainable, Curve, Tenant};
+use hoistway_experiment::{Group, SchedulerSpec};
 
 use super::cells::Cell;
 use super::field::present_groups;

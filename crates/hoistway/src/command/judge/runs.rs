@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use experiment::measurement::SoloRates;
-use experiment::{Experiment, Host, Measurement, SchedulerSpec};
+use hoistway_experiment::measurement::SoloRates;
+use hoistway_experiment::{Experiment, Host, Measurement, SchedulerSpec};
 
 use super::cells::Cell;
 use super::field::{measured_bins, present};

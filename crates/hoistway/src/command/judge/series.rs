@@ -1,9 +1,9 @@
 //! A run as bytes of each tenant in each tenth of a second, from the start; and means over spans of
 //! it.
 
-use block::Nanos;
-use block::time::MILLISECOND;
-use experiment::Measurement;
+use hoistway_block::Nanos;
+use hoistway_block::time::MILLISECOND;
+use hoistway_experiment::Measurement;
 
 /// Length of a bin.
 pub const BIN_NS: Nanos = 100 * MILLISECOND;
@@ -21,7 +21,7 @@ impl Series {
     /// The series in the logs of a run's threads.
     pub fn of(measurement: &Measurement) -> Self {
         let bins = usize::try_from(measurement.experiment.length_ns() / BIN_NS).unwrap_or(0);
-        let tenant = |group: &experiment::measurement::GroupMeasurement| {
+        let tenant = |group: &hoistway_experiment::measurement::GroupMeasurement| {
             let mut bytes = vec![0; bins];
             for span in group.threads.iter().filter_map(|thread| thread.log.as_ref()).flat_map(|log| &log.spans) {
                 let bin = usize::try_from(span.end_ns.saturating_sub(1) / BIN_NS).unwrap_or(usize::MAX);

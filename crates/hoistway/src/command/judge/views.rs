@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use report::page::verdicts::{self, VerdictDot, VerdictPanel, Verdicts};
+use hoistway_report::page::verdicts::{self, VerdictDot, VerdictPanel, Verdicts};
 
 use super::cell_verdict::CellVerdict;
 use super::runs::Plan;

@@ -15,7 +15,7 @@ mod server;
 use std::process::{Command, Stdio};
 
 use clap::Args;
-use experiment::Exit;
+use hoistway_experiment::Exit;
 
 use crate::command::exit::{Outcome, Reporter, print};
 use crate::command::interrupt::Interrupt;

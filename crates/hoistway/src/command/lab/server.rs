@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use export::configuration::Address;
-use export::http::{Answer, Door, Method, Request, Response, Taken};
-use export::server::socket::Listening;
+use hoistway_export::configuration::Address;
+use hoistway_export::http::{Answer, Door, Method, Request, Response, Taken};
+use hoistway_export::server::socket::Listening;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -1,12 +1,12 @@
 //! Divides the I/Os of a trace into groups: `--groups-by`.
 
-use linux::input::Ceiling;
+use hoistway_linux::input::Ceiling;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use experiment::Weight;
-use workload::trace::Record;
-use workload::trace::recording::{GroupBy, GroupingKey};
+use hoistway_experiment::Weight;
+use hoistway_workload::trace::Record;
+use hoistway_workload::trace::recording::{GroupBy, GroupingKey};
 
 use crate::command::exit::Error;
 use crate::command::trace::sinks::Names;
@@ -50,7 +50,7 @@ impl Grouping {
 
 /// Reads lines KEY,GROUP[,WEIGHT].
 fn table(path: &Path) -> Result<Grouping, Error> {
-    let text = linux::input::text(path, Ceiling::TABLE).map_err(|error| Error::input(path, &error))?;
+    let text = hoistway_linux::input::text(path, Ceiling::TABLE).map_err(|error| Error::input(path, &error))?;
     let (mut groups, mut weights) = (BTreeMap::new(), BTreeMap::new());
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     for (index, line) in lines {
@@ -66,7 +66,7 @@ fn table(path: &Path) -> Result<Grouping, Error> {
                 ));
             }
         };
-        experiment::group::check_path(group).map_err(|wrong| Error::from(wrong).at(at.clone()))?;
+        hoistway_experiment::group::check_path(group).map_err(|wrong| Error::from(wrong).at(at.clone()))?;
         if let Some(weight) = weight {
             let weight: Weight = weight.parse().map_err(|wrong| Error::from(wrong).at(at.clone()))?;
             if weights.insert(group.to_owned(), weight).is_some_and(|other| other != weight) {

@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{Nanos, Operation};
-use workload::job::{Amount, Input, Job};
-use workload::replay::{Fit, Pace, Recording, Replay};
-use workload::trace::Item;
-use workload::trace::recording::{Builder, Selection};
+use hoistway_block::{Nanos, Operation};
+use hoistway_workload::job::{Amount, Input, Job};
+use hoistway_workload::replay::{Fit, Pace, Recording, Replay};
+use hoistway_workload::trace::Item;
+use hoistway_workload::trace::recording::{Builder, Selection};
 
 use crate::command::arguments::trace::FormatArguments;
 use crate::command::exit::{Error, Reporter};
@@ -75,7 +75,7 @@ fn read(input: &Input, reporter: Reporter) -> Result<(Arc<Recording>, Nanos), Er
         plugs: false,
         ..Selection::default()
     });
-    let unusable = |wrong: workload::trace::recording::Unusable| {
+    let unusable = |wrong: hoistway_workload::trace::recording::Unusable| {
         Error::usage(format!("{}: {wrong}", path.display()), "hoistway trace info shows what is in it")
     };
     while let Some(item) = trace.next()? {

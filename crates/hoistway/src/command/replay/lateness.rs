@@ -1,9 +1,9 @@
 //! The report after replays: how late I/Os were submitted, and how many of them were wrapped around
 //! the end of the target.
 
-use experiment::{Histogram, Measurement};
-use workload::Replay;
-use workload::replay::Fit;
+use hoistway_experiment::{Histogram, Measurement};
+use hoistway_workload::Replay;
+use hoistway_workload::replay::Fit;
 
 use crate::command::exit::Reporter;
 

@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use block::Nanos;
-use experiment::group::parse_weights;
-use experiment::{Group, Weight, WorkloadPlan};
-use workload::Replay;
-use workload::job::{Amount, Job};
-use workload::replay::{Fit, Pace, Recording};
-use workload::trace::recording::{Builder, Recorded, Selection};
+use hoistway_block::Nanos;
+use hoistway_experiment::group::parse_weights;
+use hoistway_experiment::{Group, Weight, WorkloadPlan};
+use hoistway_workload::Replay;
+use hoistway_workload::job::{Amount, Job};
+use hoistway_workload::replay::{Fit, Pace, Recording};
+use hoistway_workload::trace::recording::{Builder, Recorded, Selection};
 
 use super::groups::Grouping;
 use crate::command::arguments::TestArguments;
@@ -98,7 +98,7 @@ impl Wanted<'_> {
         });
         let groups = groups.collect();
         let plan = WorkloadPlan { name, groups };
-        experiment::group::check(&plan.groups)?;
+        hoistway_experiment::group::check(&plan.groups)?;
         let length_ns = (settings.pace == Pace::AsRecorded).then(|| settings.length_ns(recorded.duration_ns));
         Ok((plan, length_ns))
     }
@@ -121,7 +121,7 @@ impl Wanted<'_> {
             has_stages: trace.format().has_stages,
             plugs: options.plugs.unwrap_or_default() == PlugsName::Recorded,
         });
-        let unusable = |wrong: workload::trace::recording::Unusable| {
+        let unusable = |wrong: hoistway_workload::trace::recording::Unusable| {
             Error::usage(format!("{}: {wrong}", path.display()), "hoistway trace info shows what is in it")
         };
         while let Some(item) = trace.next()? {

@@ -8,9 +8,9 @@ mod grid;
 use std::env;
 use std::io;
 
-use block::Nanos;
-use block::time::MILLISECOND;
-use experiment::{Diagnostic, printable};
+use hoistway_block::Nanos;
+use hoistway_block::time::MILLISECOND;
+use hoistway_experiment::{Diagnostic, printable};
 use serde_json::Value;
 
 use crate::command::top::sample::{DeviceSample, Interval, Sample};
@@ -127,7 +127,7 @@ fn words(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::time::SECOND;
+    use hoistway_block::time::SECOND;
 
     fn answers() -> [Value; 2] {
         [include_str!("../../../tests/status/before.json"), include_str!("../../../tests/status/now.json")]

@@ -1,10 +1,10 @@
 //! Warnings about conditions under which shares are not meaningful.
 
-use elevator::limiters::PROPORTIONAL;
-use elevator::registry;
-use experiment::cell::Cell;
-use experiment::{Exit, IssuerPlace, Matrix, Measurement};
-use workload::verify::REMARK;
+use hoistway_elevator::limiters::PROPORTIONAL;
+use hoistway_elevator::registry;
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::{Exit, IssuerPlace, Matrix, Measurement};
+use hoistway_workload::verify::REMARK;
 
 use crate::command::exit::{Error, Reporter};
 
@@ -144,7 +144,7 @@ pub fn damage(measurements: &[Measurement]) -> Option<Error> {
 /// out of the device.
 fn follows_weights(measurement: &Measurement) -> bool {
     let weights: u64 = measurement.groups.iter().map(|group| u64::from(group.weight)).sum();
-    let bytes: u64 = measurement.groups.iter().map(experiment::measurement::GroupMeasurement::bytes).sum();
+    let bytes: u64 = measurement.groups.iter().map(hoistway_experiment::measurement::GroupMeasurement::bytes).sum();
     measurement.groups.iter().all(|group| {
         let due = u128::from(bytes) * u128::from(group.weight) / u128::from(weights.max(1));
         u128::from(group.bytes()).abs_diff(due) <= due / 4

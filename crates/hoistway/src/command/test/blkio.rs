@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use block::DeviceNumber;
-use experiment::blkio::weights::{WeightFile, Weights};
-use experiment::blkio::{FILES, File, Generation, Statistics, statistics_file};
-use experiment::{Measurement, Weight};
+use hoistway_block::DeviceNumber;
+use hoistway_experiment::blkio::weights::{WeightFile, Weights};
+use hoistway_experiment::blkio::{FILES, File, Generation, Statistics, statistics_file};
+use hoistway_experiment::{Measurement, Weight};
 
 use super::tracing::{DEVICE, base_of};
 use crate::command::exit::Error;

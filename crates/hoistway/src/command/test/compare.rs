@@ -1,9 +1,9 @@
 //! `hoistway test compare A B`: the differences between two stored results, and whether they exceed
 //! the noise.
 
-use experiment::Exit;
-use experiment::cell::cells;
-use report::compare::{Against, Change, METRICS, changes, table};
+use hoistway_experiment::Exit;
+use hoistway_experiment::cell::cells;
+use hoistway_report::compare::{Against, Change, METRICS, changes, table};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! `--format explain`: for each group what was due, what was attainable, what it got, and why these
 //! differ.
 //!
-//! The attainable rates are computed (`experiment::attainable`) from the outstanding requests of
+//! The attainable rates are computed (`hoistway_experiment::attainable`) from the outstanding requests of
 //! each group and from the device's throughput at each number in flight. The throughput is measured
 //! here, on the simulated device itself: with one number of requests of the same job in flight at a
 //! time, without scheduler and without host costs. Other hosts could not be measured afterwards;
@@ -11,15 +11,15 @@ mod reasons;
 
 use std::fmt::Write;
 
-use block::Nanos;
-use block::time::{MILLISECOND, SECOND};
-use experiment::attainable::{Attainable, Curve, Tenant};
-use experiment::entitlement::Entitlement;
-use experiment::job::{Engine, Job, Mix, Pattern};
-use experiment::measurement::SoloRates;
-use experiment::{Cell, Dispatches, Experiment, Group, Host, SchedulerSpec, Unattended, Weight};
-use report::Results;
-use simulator::{HostCosts, Simulator};
+use hoistway_block::Nanos;
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_experiment::attainable::{Attainable, Curve, Tenant};
+use hoistway_experiment::entitlement::Entitlement;
+use hoistway_experiment::job::{Engine, Job, Mix, Pattern};
+use hoistway_experiment::measurement::SoloRates;
+use hoistway_experiment::{Cell, Dispatches, Experiment, Group, Host, SchedulerSpec, Unattended, Weight};
+use hoistway_report::Results;
+use hoistway_simulator::{HostCosts, Simulator};
 
 use reasons::{Seen, Share, Together};
 
@@ -171,7 +171,7 @@ pub fn demand_of(groups: &[&Group], due: &[f64], host_ns: Nanos) -> Result<(Vec<
                 threads: 1,
                 iodepth: 1,
                 engine: Engine::Async,
-                think: experiment::job::Think::default(),
+                think: hoistway_experiment::job::Think::default(),
                 output: Default::default(),
                 ..job.clone()
             };
@@ -225,7 +225,7 @@ pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curv
         runtime_ns: 300 * MILLISECOND,
         // The queue holds every request of the population.
         queue_requests: Some(population.max(QUEUE)),
-        machine: experiment::Machine::default(),
+        machine: hoistway_experiment::Machine::default(),
         ..experiment.clone()
     };
     let mut one = experiment(1);
@@ -284,7 +284,7 @@ fn verdict(can: &Attainable, loss: f64) -> String {
 
 /// Only the due and actual rates.
 fn plain(cell: &Cell<'_>, due: &[f64], why: &str) -> String {
-    let row = |(group, share): (&experiment::cell::CellGroup<'_>, &f64)| {
+    let row = |(group, share): (&hoistway_experiment::cell::CellGroup<'_>, &f64)| {
         vec![
             group.path.to_owned(),
             group.weight.to_string(),

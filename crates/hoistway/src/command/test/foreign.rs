@@ -7,32 +7,32 @@
 //! begins one with each `stonewall`, so they may have run one after the other, and its output does
 //! not say whether they did. Source: docs/specifications/harness.md, section 7.2.
 
-use linux::input::Ceiling;
+use hoistway_linux::input::Ceiling;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use block::Nanos;
-use experiment::job_results::{JobMeasurement, JobTally};
-use experiment::measurement::{DeviceCounters, Flag, GroupMeasurement, Tally};
-use experiment::{
+use hoistway_block::Nanos;
+use hoistway_experiment::job_results::{JobMeasurement, JobTally};
+use hoistway_experiment::measurement::{DeviceCounters, Flag, GroupMeasurement, Tally};
+use hoistway_experiment::{
     Exit, Experiment, Group, Histogram, Machine, Matrix, Measurement, Order, SchedulerInForce, SchedulerSpec,
     ShareUnit, TargetFacts, Weight, WorkloadPlan,
 };
-use native::Generated;
-use report::fio_json::{FioDirection, FioError, FioJob, FioLatency};
-use report::{fio_json, fio_terse};
-use workload::Job;
-use workload::fio::{self, Surroundings};
+use hoistway_native::Generated;
+use hoistway_report::fio_json::{FioDirection, FioError, FioJob, FioLatency};
+use hoistway_report::{fio_json, fio_terse};
+use hoistway_workload::Job;
+use hoistway_workload::fio::{self, Surroundings};
 
 use super::store::{Head, Stored};
 use crate::command::exit::Error;
 
 /// The name for host, scheduler and workload, which fio does not report.
-const SCHEDULER: &str = experiment::cell::FIO;
+const SCHEDULER: &str = hoistway_experiment::cell::FIO;
 
 /// Reads a file of fio's JSON or terse output as a stored result.
 pub fn read(path: &Path) -> Result<Stored, Error> {
-    let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::input(path, &error))?;
+    let text = hoistway_linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::input(path, &error))?;
     let jobs = if fio_terse::is_terse(&text) { fio_terse::read(&text) } else { fio_json::read(&text) };
     let jobs = jobs.map_err(|error| error_of(&error).at(path.display().to_string()))?;
     let name = path.file_stem().map_or_else(|| SCHEDULER.to_owned(), |stem| stem.to_string_lossy().into_owned());

@@ -1,8 +1,8 @@
 //! The groups that share the device: `--nrgrp`, `--weights`, `--group SPEC`.
 
-use experiment::group::parse_weights;
-use experiment::{Group, Weight};
-use workload::Job;
+use hoistway_experiment::group::parse_weights;
+use hoistway_experiment::{Group, Weight};
+use hoistway_workload::Job;
 
 use crate::command::arguments::TestArguments;
 use crate::command::arguments::test::GroupArguments;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use block::Nanos;
-use experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError, TargetFacts};
-use native::{FioHost, NativeHost};
-use simulator::Simulator;
+use hoistway_block::Nanos;
+use hoistway_experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError, TargetFacts};
+use hoistway_native::{FioHost, NativeHost};
+use hoistway_simulator::Simulator;
 
 use super::foreign;
 use crate::command::processes;
@@ -35,7 +35,7 @@ pub fn open(name: HostName, terms: &Terms) -> Box<dyn Host> {
             Box::new(FioHost::new(native(), program.clone(), foreign::generated))
         }
         (HostName::Simulator, _) => Box::new(Simulator::default().with_wall_clock(wall_ns)),
-        (HostName::Engine, None) => Box::new(engine::EngineHost),
+        (HostName::Engine, None) => Box::new(hoistway_engine::EngineHost),
         (HostName::Native, None) => Box::new(native()),
     }
 }
@@ -96,7 +96,7 @@ impl Host for OnTarget {
             *words = with_user_target_name(words, &self.host_text, &self.text);
         }
         if self.name() == "native"
-            && let Some(rig) = rig::find(&self.host_text)
+            && let Some(rig) = hoistway_rig::find(&self.host_text)
         {
             measurement.target.model = format!("model:{}", rig.model);
             measurement.target.queue_depth = rig.depth;

@@ -10,10 +10,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use block::time::{MILLISECOND, SECOND};
-use experiment::Measurement;
-use experiment::log::{LoggedHistogram, LoggedIo, LoggedSpan, ThreadLog};
-use workload::output::Output;
+use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_experiment::Measurement;
+use hoistway_experiment::log::{LoggedHistogram, LoggedIo, LoggedSpan, ThreadLog};
+use hoistway_workload::output::Output;
 
 use super::store;
 use crate::command::exit::{Error, Reporter};

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use experiment::assertion::Verdict;
-use experiment::cell::{cells, is_precise};
-use experiment::{Exit, Experiment, Host, Measurement, journal};
-use report::{Results, page};
+use hoistway_experiment::assertion::Verdict;
+use hoistway_experiment::cell::{cells, is_precise};
+use hoistway_experiment::{Exit, Experiment, Host, Measurement, journal};
+use hoistway_report::{Results, page};
 
 mod advise;
 mod blkio;
@@ -90,7 +90,7 @@ pub fn run(arguments: &TestArguments, reporter: Reporter) -> Outcome {
         return show_stored(&ReportArguments { directory: directory.clone(), show });
     }
     if let Some(path) = &arguments.workload.show_jobs {
-        print(&workload::fio::show(&crate::command::workloads::jobs_of(
+        print(&hoistway_workload::fio::show(&crate::command::workloads::jobs_of(
             path,
             arguments.workload.buffered_async,
             reporter,

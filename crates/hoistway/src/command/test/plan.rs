@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use block::Nanos;
-use experiment::assertion::Assertion;
-use experiment::matrix::doubling;
-use experiment::{Experiment, Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
+use hoistway_block::Nanos;
+use hoistway_experiment::assertion::Assertion;
+use hoistway_experiment::matrix::doubling;
+use hoistway_experiment::{Experiment, Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
 
 use super::groups::{Groups, is_first_run};
 use super::host::Terms;
@@ -227,7 +227,7 @@ fn read_workloads(arguments: &TestArguments, target: &Target, reporter: Reporter
         if target.is_made() {
             workloads::give_sizes(&mut members);
         }
-        experiment::group::check(&members)?;
+        hoistway_experiment::group::check(&members)?;
         if let Some(group) = members.iter().find(|group| group.reweigh.is_some()) {
             // A table has a single due share per group.
             let what = format!("the weight of group '{}' changes during the run", group.path);

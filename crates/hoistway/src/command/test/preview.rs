@@ -4,8 +4,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use experiment::Experiment;
-use experiment::matrix::Matrix;
+use hoistway_experiment::Experiment;
+use hoistway_experiment::matrix::Matrix;
 
 use super::plan::Plan;
 use crate::command::target::HostName;

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
-use experiment::measurement::Flag;
-use experiment::{Experiment, Host, LiveFigures, Measurement, Progress, RunError};
-use workload::trace::Tracer;
-use workload::trace::blktrace::Writer;
+use hoistway_experiment::measurement::Flag;
+use hoistway_experiment::{Experiment, Host, LiveFigures, Measurement, Progress, RunError};
+use hoistway_workload::trace::Tracer;
+use hoistway_workload::trace::blktrace::Writer;
 
 use super::tracing;
 use crate::check::name_of;

@@ -1,8 +1,8 @@
 //! The schedulers and their settings: `--sched`, the shorthands, `--sweep`.
 
-use elevator::registry::{self, parse_version};
-use elevator::tunable::Tunable;
-use experiment::SchedulerSpec;
+use hoistway_elevator::registry::{self, parse_version};
+use hoistway_elevator::tunable::Tunable;
+use hoistway_experiment::SchedulerSpec;
 
 use crate::command::arguments::test::SchedulerArguments;
 use crate::command::exit::{Error, Reporter};
@@ -77,7 +77,7 @@ fn has(host: HostName, spec: &SchedulerSpec, key: &str) -> bool {
 /// The tunables that a host knows of a scheduler.
 fn names(host: HostName, spec: &SchedulerSpec) -> Vec<&'static str> {
     match host {
-        HostName::Native => native::known(&spec.name).map(|tunable| tunable.name).collect(),
+        HostName::Native => hoistway_native::known(&spec.name).map(|tunable| tunable.name).collect(),
         HostName::Simulator | HostName::Engine => rows(spec).iter().map(|row| row.name).collect(),
     }
 }
@@ -99,7 +99,7 @@ fn swept(host: HostName, specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<S
     if specs.iter().all(|spec| !has(host, spec, key)) {
         let known = specs.iter().flat_map(|spec| names(host, spec));
         let names: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
-        let meant = experiment::diagnostic::nearest(key, known);
+        let meant = hoistway_experiment::diagnostic::nearest(key, known);
         let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
         let what = format!("none of {} has a tunable '{key}'", names.join(", "));
         return Err(Error::usage(what, format!("{meant}hoistway list NAME shows what a scheduler has")));

@@ -4,10 +4,10 @@
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
-use experiment::Matrix;
-use experiment::assertion::Column;
-use report::table::TextOptions;
-use report::{Results, csv, json, markdown, page, table};
+use hoistway_experiment::Matrix;
+use hoistway_experiment::assertion::Column;
+use hoistway_report::table::TextOptions;
+use hoistway_report::{Results, csv, json, markdown, page, table};
 
 use super::explain;
 use super::store::write;
@@ -164,7 +164,7 @@ pub fn stored_text(results: &Results<'_>) -> String {
 
 fn unknown(name: &str) -> Error {
     let names = FORMATS.map(|(name, _)| name);
-    let meant = experiment::diagnostic::nearest(name, names);
+    let meant = hoistway_experiment::diagnostic::nearest(name, names);
     let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
     Error::usage(format!("there is no format '{name}'"), format!("{meant}formats are {}", names.join(", ")))
 }

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use block::Nanos;
-use block::time::SECOND;
-use experiment::job::{Engine, Job, PerDirection, Think};
-use experiment::measurement::SoloRates;
-use experiment::{Experiment, Group, Limits, Measurement, SchedulerSpec, Weight};
+use hoistway_block::Nanos;
+use hoistway_block::time::SECOND;
+use hoistway_experiment::job::{Engine, Job, PerDirection, Think};
+use hoistway_experiment::measurement::SoloRates;
+use hoistway_experiment::{Experiment, Group, Limits, Measurement, SchedulerSpec, Weight};
 
 use super::run::RunSettings;
 use crate::command::arguments::TestArguments;

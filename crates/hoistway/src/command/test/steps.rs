@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use experiment::Exit;
+use hoistway_experiment::Exit;
 
 use crate::command::arguments::test::{OutputArguments, RepetitionArguments};
 use crate::command::arguments::{Command, TestArguments};

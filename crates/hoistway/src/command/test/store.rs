@@ -7,14 +7,14 @@
 //! DIR/runs/<workload>/<scheduler>/nr<N>/set<K>.json (fio's layout), set<K>.samples.csv
 //! ```
 
-use linux::input::Ceiling;
+use hoistway_linux::input::Ceiling;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use experiment::journal::{self, Journal};
-use experiment::{Matrix, Measurement};
-use report::Results;
+use hoistway_experiment::journal::{self, Journal};
+use hoistway_experiment::{Matrix, Measurement};
+use hoistway_report::Results;
 use serde::{Deserialize, Serialize};
 
 use super::{foreign, logs, show};
@@ -84,15 +84,15 @@ impl Store {
 
     /// Writes everything that is derived from the runs.
     pub fn finish(&self, results: &Results<'_>) -> Result<(), Error> {
-        write(&self.directory.join("result.json"), &report::json::result(results).document())?;
+        write(&self.directory.join("result.json"), &hoistway_report::json::result(results).document())?;
         write(&self.directory.join("report.txt"), &show::stored_text(results))?;
-        write(&self.directory.join("report.html"), &report::page::html(results))?;
+        write(&self.directory.join("report.html"), &hoistway_report::page::html(results))?;
         for run in results.measurements {
-            let directory = self.directory.join(report::json::run_directory(run));
+            let directory = self.directory.join(hoistway_report::json::run_directory(run));
             fs::create_dir_all(&directory).map_err(|error| Error::file(&directory, "create", &error))?;
             let set = run.experiment.set;
-            write(&directory.join(format!("set{set}.json")), &report::json::fio(results, [run]).document())?;
-            write(&directory.join(format!("set{set}.samples.csv")), &report::csv::samples(run))?;
+            write(&directory.join(format!("set{set}.json")), &hoistway_report::json::fio(results, [run]).document())?;
+            write(&directory.join(format!("set{set}.samples.csv")), &hoistway_report::csv::samples(run))?;
             logs::write(&directory, run)?;
         }
         Ok(())
@@ -129,7 +129,8 @@ pub fn sort(measurements: &mut [Measurement], head: &Head) {
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::file(path, "read", &error))?;
+    let text =
+        hoistway_linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::file(path, "read", &error))?;
     serde_json::from_str(&text)
         .map_err(|error| Error::usage(format!("{}: {error}", path.display()), "the file was changed by something else"))
 }

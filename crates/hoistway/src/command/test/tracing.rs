@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use block::DeviceNumber;
-use experiment::Experiment;
-use workload::trace::blktrace::Writer;
+use hoistway_block::DeviceNumber;
+use hoistway_experiment::Experiment;
+use hoistway_workload::trace::blktrace::Writer;
 
 use crate::check::name_of;
 use crate::command::exit::Error;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use export::server::devices::report::SaturationReport;
+use hoistway_export::server::devices::report::SaturationReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use linux::block_queue::BlockQueue;
-use linux::cgroup::Hierarchy;
-use linux::cgroup::statistics::{self, Counts, GroupStatistics};
+use hoistway_linux::block_queue::BlockQueue;
+use hoistway_linux::cgroup::Hierarchy;
+use hoistway_linux::cgroup::statistics::{self, Counts, GroupStatistics};
 
 use super::sample::{DeviceSample, Flow, GroupSample, Sample};
 use crate::command::exit::Error;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use experiment::{Exit, Measurement};
+use hoistway_experiment::{Exit, Measurement};
 
 pub mod json;
 mod kernel;

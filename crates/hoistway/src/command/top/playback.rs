@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use experiment::Measurement;
-use experiment::measurement::{GroupMeasurement, Sample, Tally};
+use hoistway_experiment::Measurement;
+use hoistway_experiment::measurement::{GroupMeasurement, Sample, Tally};
 
 use super::sample::{DeviceSample, Flow, GroupSample, Interval};
 

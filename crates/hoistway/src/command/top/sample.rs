@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use block::Nanos;
-use experiment::printable;
+use hoistway_block::Nanos;
+use hoistway_experiment::printable;
 
 /// All counters at one time.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use experiment::{Exit, printable};
+use hoistway_experiment::{Exit, printable};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use export::control::socket::ask;
+use hoistway_export::control::socket::ask;
 use serde_json::{Value, json};
 
 use super::sample::{DeviceSample, Flow, GroupSample, Sample};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use experiment::share::water_fill;
+use hoistway_experiment::share::water_fill;
 
 use super::sample::{DeviceSample, GroupSample};
 

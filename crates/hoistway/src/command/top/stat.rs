@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use experiment::Exit;
+use hoistway_experiment::Exit;
 
 use super::kernel::Kernel;
 use super::sample::{DeviceSample, Flow, GroupSample, Interval, Sample, quantile_of};

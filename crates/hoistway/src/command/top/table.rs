@@ -4,8 +4,8 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use block::Nanos;
-use experiment::printable;
+use hoistway_block::Nanos;
+use hoistway_experiment::printable;
 
 use super::sample::{DeviceSample, Flow, GroupSample, Interval, quantile_of};
 use super::shares::{self, Share};

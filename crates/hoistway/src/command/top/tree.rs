@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use experiment::printable;
+use hoistway_experiment::printable;
 
 use super::sample::{DeviceSample, GroupSample};
 use super::shares::{self, Share};

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use experiment::Exit;
-use workload::trace::blkparse::Printer;
+use hoistway_experiment::Exit;
+use hoistway_workload::trace::blkparse::Printer;
 
 use super::filter::Filter;
 use super::open::{How, Opened};

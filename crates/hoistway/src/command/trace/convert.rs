@@ -1,6 +1,6 @@
 //! `hoistway trace convert`: converts a trace, or a part of it, to another format.
 
-use experiment::Exit;
+use hoistway_experiment::Exit;
 
 use super::filter::Filter;
 use super::open::{How, Opened};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::{DeviceNumber, Nanos, Operation};
-use workload::trace::{Action, Item, Record};
+use hoistway_block::{DeviceNumber, Nanos, Operation};
+use hoistway_workload::trace::{Action, Item, Record};
 
 use crate::command::arguments::trace::FilterArguments;
 use crate::command::exit::Error;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use block::{DeviceNumber, Flags, Nanos, Operation};
-use experiment::{Exit, Histogram};
+use hoistway_block::{DeviceNumber, Flags, Nanos, Operation};
+use hoistway_experiment::{Exit, Histogram};
+use hoistway_workload::trace::{Action, Item, Record};
 use serde_json::{Value, json};
-use workload::trace::{Action, Item, Record};
 
 use super::open::{How, Opened};
 use crate::command::arguments::trace::InfoArguments;

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use workload::trace::{
+use hoistway_workload::trace::{
     FORMATS, Format, Item, Options, Reading, SAMPLE_BYTES, Source, TraceError, Wait, detect, format_of_name,
 };
 
@@ -11,7 +11,7 @@ use super::compressed::{refusal, unpacked};
 use super::filter::Filter;
 use crate::command::arguments::trace::{FormatArguments, TimeUnit, WaitName};
 use crate::command::exit::{Error, Message, Reporter};
-use linux::input;
+use hoistway_linux::input;
 
 /// Suffix of blktrace's files, before their number.
 const BLKTRACE: &str = ".blktrace.";
@@ -182,7 +182,7 @@ impl Opened {
 fn named(name: &str) -> Result<&'static Format, Error> {
     format_of_name(name).ok_or_else(|| {
         let names = || FORMATS.iter().map(|format| format.name);
-        let meant = experiment::diagnostic::nearest(name, names());
+        let meant = hoistway_experiment::diagnostic::nearest(name, names());
         let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
         let known = names().collect::<Vec<_>>().join(", ");
         Error::usage(format!("there is no format '{name}'"), format!("{meant}known are {known}"))
@@ -199,7 +199,7 @@ pub fn error(error: TraceError) -> Error {
     if let Some(last) = messages.last_mut() {
         last.help = error.help;
     }
-    let exit = if error.is_system { experiment::Exit::Failed } else { experiment::Exit::Usage };
+    let exit = if error.is_system { hoistway_experiment::Exit::Failed } else { hoistway_experiment::Exit::Usage };
     Error { messages, exit }
 }
 

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use experiment::Exit;
-use linux::block_queue::BlockQueue;
-use linux::setting::{Journal, Watcher};
-use workload::trace::{Item, Options, Reading, SAMPLE_BYTES, Source, format_of_name};
+use hoistway_experiment::Exit;
+use hoistway_linux::block_queue::BlockQueue;
+use hoistway_linux::setting::{Journal, Watcher};
+use hoistway_workload::trace::{Item, Options, Reading, SAMPLE_BYTES, Source, format_of_name};
 
 use super::sinks::{Blktrace, Sink};
 use crate::command::arguments::trace::RecordArguments;
@@ -164,7 +164,7 @@ fn record(
     // Groups are not written to the files, because blkparse does not read them.
     while let Some(item) = reading.next_item().map_err(super::open::error)? {
         let item = match item {
-            Item::Record(record) => Item::Record(workload::trace::Record { group: 0, ..record }),
+            Item::Record(record) => Item::Record(hoistway_workload::trace::Record { group: 0, ..record }),
             other => other,
         };
         sink.put(&item)?;

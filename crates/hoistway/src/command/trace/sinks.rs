@@ -5,10 +5,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use block::{DeviceNumber, Nanos};
+use hoistway_block::{DeviceNumber, Nanos};
+use hoistway_workload::trace::blktrace::Writer;
+use hoistway_workload::trace::{Item, Record, Tracer, blkparse, csv, iolog};
 use tempfile::TempDir;
-use workload::trace::blktrace::Writer;
-use workload::trace::{Item, Record, Tracer, blkparse, csv, iolog};
 
 use super::output::{self, Out};
 use crate::command::exit::Error;

@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use block::{DeviceNumber, Nanos};
-use workload::trace::{Action, Item, Record};
+use hoistway_block::{DeviceNumber, Nanos};
+use hoistway_workload::trace::{Action, Item, Record};
 
 use super::sinks::Sink;
 use crate::command::exit::Error;
@@ -114,13 +114,13 @@ impl Reduced {
 
     fn keep(&mut self, record: Record) {
         let number = self.passed + self.kept.len() as u64;
-        let key = (record.device, record.operation == block::Operation::Read, record.offset_bytes, number);
+        let key = (record.device, record.operation == hoistway_block::Operation::Read, record.offset_bytes, number);
         self.waiting.insert(key, record.end_bytes());
         self.kept.push_back(Item::Record(record));
     }
 
     fn complete(&mut self, done: &Record) {
-        let is_read = done.operation == block::Operation::Read;
+        let is_read = done.operation == hoistway_block::Operation::Read;
         let first = (done.device, is_read, done.offset_bytes, 0);
         let last = (done.device, is_read, done.end_bytes().max(done.offset_bytes.saturating_add(1)), 0);
         let inside = self.waiting.range(first..last).filter(|(_, end)| **end <= done.end_bytes());
@@ -148,7 +148,8 @@ impl Reduced {
     fn pass_one(&mut self, sink: &mut dyn Sink) -> Result<(), Error> {
         let Some(item) = self.kept.pop_front() else { return Ok(()) };
         if let Item::Record(record) = &item {
-            let key = (record.device, record.operation == block::Operation::Read, record.offset_bytes, self.passed);
+            let key =
+                (record.device, record.operation == hoistway_block::Operation::Read, record.offset_bytes, self.passed);
             self.waiting.remove(&key);
         }
         self.passed += 1;

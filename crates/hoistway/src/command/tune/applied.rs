@@ -1,21 +1,21 @@
 //! `--apply`, `--persist`, `--undo`: changes settings of a device, with a record of the previous
 //! ones that outlives this process.
 //!
-//! During the change the ordinary journal is in effect (`linux::setting`): if the process is killed
+//! During the change the ordinary journal is in effect (`hoistway_linux::setting`): if the process is killed
 //! half-way, `hoistway restore` reverts it. When all is set the journal's content moves to
 //! `/var/lib/hoistway-root/applied/ID.json`, from where `--undo` reverts it.
 
-use linux::input::Ceiling;
+use hoistway_linux::input::Ceiling;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use block::random::fnv1a64;
-use experiment::Exit;
-use linux::cgroup::Hierarchy;
-use linux::own_files;
-use linux::setting::{Content, Journal};
-use native::io_cost;
+use hoistway_block::random::fnv1a64;
+use hoistway_experiment::Exit;
+use hoistway_linux::cgroup::Hierarchy;
+use hoistway_linux::own_files;
+use hoistway_linux::setting::{Content, Journal};
+use hoistway_native::io_cost;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +74,7 @@ pub fn apply(disk: &Disk, id: &str, list: &[Assignment], root: &Path, reporter: 
     let earlier = read(&path_of(root, id)).ok();
     let files = earlier.as_ref().map_or_else(Vec::new, |record| record.files.clone());
     let settings = merged(earlier, journal.content().clone());
-    let boot = linux::run_directory::boot_id();
+    let boot = hoistway_linux::run_directory::boot_id();
     let record = Record { version: 1, device: name.clone(), boot, settings, files };
     // The record is on disk before the journal is removed, so that one of the two exists at any
     // time.
@@ -143,7 +143,7 @@ fn set_cost(journal: &mut Journal, disk: &Disk, file: &str, words: &str) -> Resu
 
 /// Combines the records of several applications: the values before the first one are kept.
 fn merged(earlier: Option<Record>, mut now: Content) -> Content {
-    let boot = linux::run_directory::boot_id();
+    let boot = hoistway_linux::run_directory::boot_id();
     let Some(earlier) = earlier.filter(|record| record.boot == boot) else { return now };
     for old in earlier.settings.entries {
         match now.entries.iter_mut().find(|entry| entry.path == old.path) {
@@ -159,8 +159,8 @@ fn merged(earlier: Option<Record>, mut now: Content) -> Content {
 
 /// The same lock that a run on this device takes.
 fn lock(disk: &Disk) -> Result<File, Error> {
-    let directory = linux::run_directory::path().join("lock");
-    linux::run_directory::make(&directory).map_err(|error| Error::file(&directory, "create", &error))?;
+    let directory = hoistway_linux::run_directory::path().join("lock");
+    hoistway_linux::run_directory::make(&directory).map_err(|error| Error::file(&directory, "create", &error))?;
     let path = directory.join(disk.queue.number());
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(|error| Error::file(&path, "open", &error))?;
@@ -186,7 +186,7 @@ pub fn install(id: &str, device: &str, place: &str, text: &str, root: &Path) -> 
 }
 
 fn empty(device: &str) -> Record {
-    let process = linux::process::Process { pid: 0, start_time_ticks: 0 };
+    let process = hoistway_linux::process::Process { pid: 0, start_time_ticks: 0 };
     let settings = Content {
         version: 1,
         process,
@@ -196,7 +196,13 @@ fn empty(device: &str) -> Record {
         cgroups: Vec::new(),
         subtree_controls: Vec::new(),
     };
-    Record { version: 1, device: device.to_owned(), boot: linux::run_directory::boot_id(), settings, files: Vec::new() }
+    Record {
+        version: 1,
+        device: device.to_owned(),
+        boot: hoistway_linux::run_directory::boot_id(),
+        settings,
+        files: Vec::new(),
+    }
 }
 
 /// Tells udev about a new or removed rule. Without udev there is nothing to do.
@@ -242,7 +248,7 @@ pub fn undo(only: Option<&str>, root: &Path, reporter: Reporter) -> Outcome {
 fn undo_one(path: &Path, mut record: Record, root: &Path, reporter: Reporter) -> Outcome {
     let mut is_complete = true;
     let had_files = !record.files.is_empty();
-    record.files.retain(|file| match linux::input::bytes(&file.path, Ceiling::RESULTS) {
+    record.files.retain(|file| match hoistway_linux::input::bytes(&file.path, Ceiling::RESULTS) {
         Err(_) => false,
         Ok(content) if fnv1a64(&content) == file.checksum => match fs::remove_file(&file.path) {
             Ok(()) => false,
@@ -264,8 +270,8 @@ fn undo_one(path: &Path, mut record: Record, root: &Path, reporter: Reporter) ->
         reload_udev(&record.device, root, reporter);
     }
     let mut files = 0;
-    if record.boot == linux::run_directory::boot_id() {
-        let restored = linux::setting::restore(&record.settings);
+    if record.boot == hoistway_linux::run_directory::boot_id() {
+        let restored = hoistway_linux::setting::restore(&record.settings);
         restored.foreign.iter().for_each(|what| reporter.warn(what, "it is not restored"));
         restored.failed.iter().for_each(|what| reporter.warn(format!("not restored: {what}"), ""));
         is_complete &= restored.is_complete();

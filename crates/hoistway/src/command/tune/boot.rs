@@ -3,10 +3,10 @@
 
 use std::fmt::Write;
 
-use block::DeviceNumber;
-use experiment::io_cost_lines::{format_model, format_qos};
-use native::io_cost;
-use tune::{Advice, Class, Device, Findings, Recommendation};
+use hoistway_block::DeviceNumber;
+use hoistway_experiment::io_cost_lines::{format_model, format_qos};
+use hoistway_native::io_cost;
+use hoistway_tune::{Advice, Class, Device, Findings, Recommendation};
 
 use super::identity::Identity;
 use crate::command::exit::Error;
@@ -197,8 +197,8 @@ pub fn io_cost(
     recommendation: &Recommendation,
 ) -> Result<Vec<(&'static str, [String; 2])>, Error> {
     let (Some(cost), Some(latencies)) = (&findings.cost, &findings.latencies) else { return Err(not_measured()) };
-    let lines = tune::cost_lines(cost, latencies, is_mechanical(recommendation));
-    let text = |line: &tune::CostLine| [format_model(number, &line.model), format_qos(number, &line.qos)];
+    let lines = hoistway_tune::cost_lines(cost, latencies, is_mechanical(recommendation));
+    let text = |line: &hoistway_tune::CostLine| [format_model(number, &line.model), format_qos(number, &line.qos)];
     Ok(lines.iter().map(|(name, line)| (*name, text(line))).collect())
 }
 
@@ -236,7 +236,7 @@ pub fn seastar(mountpoint: &str, findings: &Findings) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tune::{Confidence, Item, RunsIn, Verdict};
+    use hoistway_tune::{Confidence, Item, RunsIn, Verdict};
 
     fn identity() -> Identity {
         Identity { property: "ID_WWN", value: "0x5002538f00000001".into() }

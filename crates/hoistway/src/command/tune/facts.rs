@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use elevator::registry;
-use experiment::{Experiment, Host, SchedulerSpec, TargetFacts, Unattended};
-use linux::block_queue::BlockQueue;
-use linux::cgroup::Hierarchy;
-use tune::{Attachment, Device, HostKind, Probe, Timing};
+use hoistway_elevator::registry;
+use hoistway_experiment::{Experiment, Host, SchedulerSpec, TargetFacts, Unattended};
+use hoistway_linux::block_queue::BlockQueue;
+use hoistway_linux::cgroup::Hierarchy;
+use hoistway_tune::{Attachment, Device, HostKind, Probe, Timing};
 
 use crate::command::exit::Error;
 use crate::command::target::HostName;
@@ -52,7 +52,7 @@ impl Disk {
 
     fn attachment(&self) -> Attachment {
         let name = self.queue.name();
-        let is_ours = rig::find(&format!("/dev/{name}")).is_some();
+        let is_ours = hoistway_rig::find(&format!("/dev/{name}")).is_some();
         let is_component = self.names("holders").iter().any(|holder| {
             let uuid = fs::read_to_string(format!("/sys/block/{holder}/dm/uuid")).unwrap_or_default();
             uuid.starts_with("mpath-")
@@ -84,8 +84,8 @@ impl Disk {
                 names.push(name.to_owned());
             }
         }
-        if native::io_cost::is_there() {
-            names.push(native::io_cost::NAME.to_owned());
+        if hoistway_native::io_cost::is_there() {
+            names.push(hoistway_native::io_cost::NAME.to_owned());
         }
         names
     }
@@ -105,7 +105,7 @@ impl Disk {
     /// All known properties of the disk.
     pub fn device(&self, text: &str, may_write: bool) -> Device {
         let (hw_queues, queue_depth) = self.queue.depth();
-        let of_model = rig::find(text);
+        let of_model = hoistway_rig::find(text);
         let own_depth = self.read("device/queue_depth").and_then(|text| text.parse().ok());
         let own_depth = of_model.as_ref().map(|rig| rig.depth).or(own_depth);
         let number = |name: &str| self.queue.attribute(name).and_then(|text| text.parse::<u64>().ok());
@@ -116,7 +116,7 @@ impl Disk {
             model: of_model.map_or_else(|| self.queue.model(), |rig| format!("model:{}", rig.model)),
             host: HostKind::Native,
             attachment: self.attachment(),
-            size_bytes: sectors * block::SECTOR_BYTES,
+            size_bytes: sectors * hoistway_block::SECTOR_BYTES,
             is_rotational: number("rotational") == Some(1),
             is_zoned: self.queue.attribute("zoned").is_some_and(|kind| kind != "none"),
             hw_queues,

@@ -7,15 +7,15 @@
 //! user gives it by `SPEC=FILE`. Without it the figures count as those of the device without a
 //! scheduler.
 
-use linux::input::Ceiling;
+use hoistway_linux::input::Ceiling;
 use std::path::{Path, PathBuf};
 
-use experiment::job::{Mix, Pattern};
-use experiment::measurement::Tally;
-use experiment::statistics::Estimate;
-use experiment::{Histogram, SchedulerSpec};
-use report::fio_json::{self, FioJob};
-use tune::{Among, CandidateFindings, DepthStep, Findings, StreamStep};
+use hoistway_experiment::job::{Mix, Pattern};
+use hoistway_experiment::measurement::Tally;
+use hoistway_experiment::statistics::Estimate;
+use hoistway_experiment::{Histogram, SchedulerSpec};
+use hoistway_report::fio_json::{self, FioJob};
+use hoistway_tune::{Among, CandidateFindings, DepthStep, Findings, StreamStep};
 
 use crate::command::exit::{Error, Reporter};
 use crate::command::test::foreign;
@@ -93,7 +93,7 @@ pub fn read(sources: &[String], reporter: Reporter) -> Result<Findings, Error> {
 pub fn device_of(sources: &[String]) -> Option<String> {
     let mut names: Vec<String> = Vec::new();
     for text in sources {
-        let text = linux::input::text(&Source::parse(text).ok()?.path, Ceiling::RESULTS).ok()?;
+        let text = hoistway_linux::input::text(&Source::parse(text).ok()?.path, Ceiling::RESULTS).ok()?;
         let jobs = fio_json::read(&text).ok()?;
         names.extend(jobs.iter().map(|job| option(job, "filename").unwrap_or_default().to_owned()));
     }
@@ -110,7 +110,7 @@ fn option<'a>(job: &'a FioJob, key: &str) -> Option<&'a str> {
 
 fn samples_of(source: &Source, reporter: Reporter) -> Result<Vec<Sample>, Error> {
     let path = &source.path;
-    let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::input(path, &error))?;
+    let text = hoistway_linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::input(path, &error))?;
     let jobs = fio_json::read(&text).map_err(|error| foreign::error_of(&error).at(path.display().to_string()))?;
     let mut samples = Vec::new();
     let mut rest = &jobs[..];

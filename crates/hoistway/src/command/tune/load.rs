@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use block::Nanos;
-use experiment::Group;
-use linux::input::Ceiling;
+use hoistway_block::Nanos;
+use hoistway_experiment::Group;
+use hoistway_linux::input::Ceiling;
 
 use crate::command::arguments::trace::ReplayOptions;
 use crate::command::arguments::tune::ProbingArguments;
@@ -50,7 +50,7 @@ pub fn read(
     if is_made {
         workloads::give_sizes(&mut load.groups);
     }
-    experiment::group::check(&load.groups)?;
+    hoistway_experiment::group::check(&load.groups)?;
     Ok(load)
 }
 
@@ -62,7 +62,7 @@ fn is_job_file(path: &Path) -> bool {
         lines.find(|line| !line.is_empty() && !line.starts_with([';', '#'])).is_some_and(|line| line.starts_with('['))
     };
     path.extension().is_some_and(|ending| ending == "fio")
-        || linux::input::text(path, Ceiling::JOB_FILE).is_ok_and(begins_with_section)
+        || hoistway_linux::input::text(path, Ceiling::JOB_FILE).is_ok_and(begins_with_section)
 }
 
 fn of_jobs(path: &Path, reporter: Reporter) -> Result<Vec<Group>, Error> {
@@ -87,7 +87,7 @@ fn of_trace(
         is_made,
     };
     let (plan, length_ns) = wanted.plan(reporter)?;
-    if length_ns.is_some() && probing.goal == tune::Goal::Throughput {
+    if length_ns.is_some() && probing.goal == hoistway_tune::Goal::Throughput {
         reporter.note(
             "at recorded times every scheduler that keeps up has the same throughput; --pace closed measures the largest",
         );

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError};
-use tune::{Batch, Tuner};
+use hoistway_experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError};
+use hoistway_tune::{Batch, Tuner};
 
 use crate::command::exit::{Error, Reporter};
 use crate::command::interrupt::Interrupt;
@@ -97,7 +97,7 @@ impl Bench<'_> {
         began: Instant,
         display: &mut Display,
         reporter: Reporter,
-    ) -> Result<Option<tune::Recommendation>, Error> {
+    ) -> Result<Option<hoistway_tune::Recommendation>, Error> {
         let is_real = self.host != HostName::Simulator;
         let update_display = |tuner: &mut Tuner| {
             if is_real {
@@ -108,8 +108,8 @@ impl Bench<'_> {
         loop {
             let left = tuner.left_ns().filter(|_| is_real);
             match tuner.next_step() {
-                tune::Step::Done(recommendation) => return Ok(Some(*recommendation)),
-                tune::Step::Measure(batch) => {
+                hoistway_tune::Step::Done(recommendation) => return Ok(Some(*recommendation)),
+                hoistway_tune::Step::Measure(batch) => {
                     let left = left.filter(|_| batch.is_bounded).map(Duration::from_nanos);
                     let measured = self.measure(&batch, left, display, reporter);
                     display.end();

@@ -2,7 +2,7 @@
 //! docs/specifications/harness.md, section 8.
 //!
 //! ```text
-//! arguments -> target (opened, facts) -> tune::Tuner <-> hosts -> recommendation -> show, save, apply
+//! arguments -> target (opened, facts) -> hoistway_tune::Tuner <-> hosts -> recommendation -> show, save, apply
 //! ```
 //! The advice itself is in the crate `tune`, which does no I/O; all I/O is here.
 
@@ -20,13 +20,13 @@ mod show;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use block::DeviceNumber;
-use experiment::{Exit, SchedulerSpec};
-use schemars::JsonSchema;
-use serde::Serialize;
-use tune::{
+use hoistway_block::DeviceNumber;
+use hoistway_experiment::{Exit, SchedulerSpec};
+use hoistway_tune::{
     Device, Findings, HostKind, Pace, Recommendation, Request, Tuner, Verdict, classic_batch, gather, idling, recommend,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::command::arguments::TuneArguments;
 use crate::command::arguments::test::PlaceArguments;
@@ -87,7 +87,7 @@ fn listed() -> Outcome {
     let mut text = String::new();
     for disk in facts::disks() {
         let device = disk.device(&format!("/dev/{}", disk.queue.name()), false);
-        let class = tune::classify(&device, &Findings::default());
+        let class = hoistway_tune::classify(&device, &Findings::default());
         text += &format!("{}\n  probably {}: {}\n", show::line(&device), class.class, class.why);
     }
     print(if text.is_empty() { "no disks\n" } else { &text })?;
@@ -273,7 +273,7 @@ fn as_it_is(device: Device) -> Device {
 fn check_offered(device: &Device, only: &[SchedulerSpec]) -> Result<(), Error> {
     let Some(missing) = only.iter().find(|spec| !device.offers(&spec.name)) else { return Ok(()) };
     let names = || device.schedulers.iter().map(String::as_str);
-    let meant = experiment::diagnostic::nearest(&missing.name, names());
+    let meant = hoistway_experiment::diagnostic::nearest(&missing.name, names());
     let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
     let what = format!("there is no scheduler '{}' for {}", missing.name, device.name);
     Err(Error::usage(what, format!("{meant}(available: {})", device.schedulers.join(", "))).at("--candidates"))
@@ -364,7 +364,7 @@ fn classic(
     }
     let mut text = String::new();
     for candidate in &findings.candidates {
-        text += &tune::classic_table(&candidate.spec, &candidate.streams);
+        text += &hoistway_tune::classic_table(&candidate.spec, &candidate.streams);
     }
     // The rule uses the device's figures without a scheduler.
     let bare = findings.candidates.iter().find(|it| it.spec == "noop" || it.spec == "none");

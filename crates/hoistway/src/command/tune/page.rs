@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use experiment::{Matrix, Measurement, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
-use report::Results;
+use hoistway_experiment::{Matrix, Measurement, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
+use hoistway_report::Results;
 
 use crate::command::exit::Error;
 use crate::command::test::store::write;
@@ -23,7 +23,7 @@ pub fn write_to(path: &Path, host: &str, started_unix_ms: u64, measurements: &[M
         environment: &environment,
         verdicts: &[],
     };
-    write(path, &report::page::html(&results))
+    write(path, &hoistway_report::page::html(&results))
 }
 
 /// A plan that would have produced these runs, because the page is made for a plan and its runs.
@@ -54,6 +54,6 @@ fn matrix_of(measurements: &[Measurement]) -> Matrix {
         queue_requests: None,
         limiters: Vec::new(),
         share_unit: ShareUnit::Bytes,
-        machine: experiment::Machine::default(),
+        machine: hoistway_experiment::Machine::default(),
     }
 }

@@ -1,12 +1,12 @@
 //! Stored measurements (`--save`, `--from`): the decision can be made again, for another goal or to
 //! be applied, without using the device.
 
-use linux::input::Ceiling;
+use hoistway_linux::input::Ceiling;
 use std::path::Path;
 
-use experiment::{Exit, SchedulerSpec};
+use hoistway_experiment::{Exit, SchedulerSpec};
+use hoistway_tune::{Device, Findings};
 use serde::{Deserialize, Serialize};
-use tune::{Device, Findings};
 
 use crate::command::exit::Error;
 use crate::command::test::store::write;
@@ -37,7 +37,7 @@ impl Saved {
 
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| {
+        let text = hoistway_linux::input::text(path, Ceiling::RESULTS).map_err(|error| {
             Error::new(Exit::Usage, format!("cannot read {}: {error}", path.display()), "name a file of --save")
                 .at("--from")
         })?;

@@ -3,7 +3,9 @@
 
 use std::fmt::Write;
 
-use tune::{Advice, CandidateFindings, Class, Device, Findings, HostKind, Recommendation, RunsIn, Score, Verdict};
+use hoistway_tune::{
+    Advice, CandidateFindings, Class, Device, Findings, HostKind, Recommendation, RunsIn, Score, Verdict,
+};
 
 /// The whole text.
 pub fn text(device: &Device, findings: &Findings, recommendation: &Recommendation) -> String {
@@ -132,7 +134,8 @@ fn row(
         cells.push(
             candidate.random_at(findings.knee()).map_or_else(dash, |step| format!("{:.0}/s", step.ios_per_s.mean)),
         );
-        let p99 = |among: &Option<tune::Among>| among.as_ref().map_or_else(dash, |among| time(among.p99_ns.mean));
+        let p99 =
+            |among: &Option<hoistway_tune::Among>| among.as_ref().map_or_else(dash, |among| time(among.p99_ns.mean));
         cells.push(p99(&candidate.among_readers));
         cells.push(p99(&candidate.among_writers));
         let shares = candidate.shares.as_ref().filter(|shares| shares.has_mechanism);
@@ -180,8 +183,8 @@ fn advice(text: &mut String, name: &str, recommendation: &Recommendation, advice
         Verdict::Nothing => "no settings available".to_owned(),
     };
     let _ = writeln!(text, "{outcome}");
-    let width = |of: &dyn Fn(&tune::Item) -> usize| advice.items.iter().map(of).max().unwrap_or(0);
-    let change = |item: &tune::Item| {
+    let width = |of: &dyn Fn(&hoistway_tune::Item) -> usize| advice.items.iter().map(of).max().unwrap_or(0);
+    let change = |item: &hoistway_tune::Item| {
         if item.old.is_empty() { item.new.clone() } else { format!("{} -> {}", item.old, item.new) }
     };
     let (settings, changes) = (width(&|item| item.setting.len()), width(&|item| change(item).len()));

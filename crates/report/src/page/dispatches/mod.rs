@@ -3,13 +3,13 @@
 //!
 //! There is one small chart per scheduler, all over the same time and the same part of the device,
 //! so that they can be compared. It is omitted if the host recorded nothing
-//! ([`experiment::Dispatches`]).
+//! ([`hoistway_experiment::Dispatches`]).
 
 mod panel;
 
-use experiment::Dispatches;
-use experiment::cell::Cell;
-use experiment::dispatches::DispatchedRequest;
+use hoistway_experiment::Dispatches;
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::dispatches::DispatchedRequest;
 
 use super::glossary;
 use super::svg::escaped;
@@ -146,11 +146,14 @@ fn why(one: &PanelRange<'_>, frame: &Frame) -> String {
 }
 
 /// The holds within the frame.
-fn holds<'a>(one: &'a PanelRange<'_>, frame: &Frame) -> impl Iterator<Item = experiment::dispatches::Hold> + use<'a> {
+fn holds<'a>(
+    one: &'a PanelRange<'_>,
+    frame: &Frame,
+) -> impl Iterator<Item = hoistway_experiment::dispatches::Hold> + use<'a> {
     let end_ns = frame.length_ns.min(one.end_ns);
     one.record.holds.iter().filter(move |hold| hold.at_ns < end_ns).map(move |hold| {
         let length_ns = hold.length_ns.min(end_ns - hold.at_ns);
-        experiment::dispatches::Hold { length_ns, ..*hold }
+        hoistway_experiment::dispatches::Hold { length_ns, ..*hold }
     })
 }
 

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use experiment::cell::Cell;
-use experiment::dispatches::DispatchedRequest;
+use hoistway_experiment::cell::Cell;
+use hoistway_experiment::dispatches::DispatchedRequest;
 
 use super::super::scale::{Linear, Stretch};
 use super::super::svg::{Anchor, Point, Svg, escaped, group_class};

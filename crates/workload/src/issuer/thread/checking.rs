@@ -1,6 +1,6 @@
 //! The part of a thread that verifies: when to read back, and the reads themselves.
 
-use block::Operation;
+use hoistway_block::Operation;
 
 use super::Thread;
 use crate::issuer::Io;

@@ -4,7 +4,7 @@ use super::*;
 use crate::Issuer;
 use crate::job::Pattern;
 use crate::job::{Engine, PerDirection, Placement, Think};
-use block::time::{MILLISECOND, SECOND};
+use hoistway_block::time::{MILLISECOND, SECOND};
 
 const AREA: u64 = 1 << 20;
 

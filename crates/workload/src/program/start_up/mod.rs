@@ -14,8 +14,8 @@
 
 mod trace;
 
-use block::SECTOR_BYTES;
-use block::random::Stream;
+use hoistway_block::SECTOR_BYTES;
+use hoistway_block::random::Stream;
 use serde::{Deserialize, Serialize};
 
 use super::run::{Ask, Step};

@@ -12,7 +12,7 @@
 //! how kinds and randomness divide among lowriter's processes: the large process, which has 85,184
 //! of the 94,968 sectors, must have most of the data reads and gets 450 of 528.
 
-use block::random::Stream;
+use hoistway_block::random::Stream;
 
 use super::App;
 

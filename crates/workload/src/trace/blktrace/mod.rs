@@ -12,7 +12,7 @@
 mod reader;
 mod writer;
 
-use block::{Flags, Operation};
+use hoistway_block::{Flags, Operation};
 
 use super::Action;
 pub use reader::FORMAT;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::io::Read;
 
-use block::{DeviceNumber, Nanos, SECTOR_BYTES};
+use hoistway_block::{DeviceNumber, Nanos, SECTOR_BYTES};
 
 use super::super::formats::Format;
 use super::super::read::{Place, Raw, Source, Tally, TraceError};

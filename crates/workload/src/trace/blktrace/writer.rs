@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use block::{DeviceNumber, Nanos, Operation};
+use hoistway_block::{DeviceNumber, Nanos, Operation};
 
 use super::super::record::{Detail, Record};
 use super::super::{Action, Event, Tracer};
@@ -196,7 +196,12 @@ impl Tracer for Writer {
         let Event { at_ns, cpu, pid, action, operation, flags, extent, error } = *event;
         // An event does not carry the number of requests that an unplug releases.
         let detail = if action == Action::Unplugged { Detail::Requests(0) } else { Detail::None };
-        let io = Record::io(at_ns, operation, extent.first_sector.wrapping_mul(block::SECTOR_BYTES), extent.bytes());
+        let io = Record::io(
+            at_ns,
+            operation,
+            extent.first_sector.wrapping_mul(hoistway_block::SECTOR_BYTES),
+            extent.bytes(),
+        );
         self.record(&Record { cpu, pid, action, flags, error, detail, device: self.device, ..io });
     }
 
@@ -237,7 +242,7 @@ fn payload_of(record: &Record) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Extent, Flags};
+    use hoistway_block::{Extent, Flags};
 
     const DEVICE: DeviceNumber = DeviceNumber { major: 253, minor: 0 };
 
