@@ -27,8 +27,8 @@ pub(crate) const DEFAULT_WORKLOAD: &str = "drr";
 /// Everything but the target has the default that `hoistway test TARGET` has: one group, the workload
 /// `drr` (direct random reads), the schedulers `none`, `mq-deadline`, `bfq` and `paternoster`, 30 s
 /// measured after 1 s (real I/O: 2 s), one repetition, seed 1. Equal experiments on a simulated
-/// device give equal results, and the JSON of the command. Nothing is checked before
-/// [`Experiment::plan`] or [`Experiment::run`].
+/// device give equal results, and the JSON of the command with `--no-solo`: no solo runs are made, so
+/// that there is no isolation. Nothing is checked before [`Experiment::plan`] or [`Experiment::run`].
 ///
 /// ```
 /// use hoistway::Experiment;

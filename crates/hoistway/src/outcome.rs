@@ -97,7 +97,7 @@ impl Outcome {
         rows.collect()
     }
 
-    /// The text of `hoistway test --format json`: of simulated experiments equal but for the key
+    /// The text of `hoistway test --no-solo --format json`: of simulated experiments equal but for the key
     /// `environment` and the time of the start. `hoistway schema test` describes it.
     pub fn json(&self) -> String {
         format!("{}\n", json::result(&self.results()).document().trim_end())

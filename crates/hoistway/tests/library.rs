@@ -15,7 +15,9 @@ fn command(arguments: &[&str]) -> (String, String) {
 }
 
 fn json_of(arguments: &[&str]) -> String {
-    let fixed = ["test", "--no-store", "--quiet", "--format", "json", "--runtime", "200ms", "--ramp", "50ms"];
+    // The library makes no solo runs.
+    let fixed =
+        ["test", "--no-store", "--no-solo", "--quiet", "--format", "json", "--runtime", "200ms", "--ramp", "50ms"];
     let (stdout, stderr) = command(&[&fixed[..], arguments].concat());
     assert!(!stdout.is_empty(), "{stderr}");
     stdout

@@ -241,7 +241,7 @@ fn t09_2_a_block_that_cannot_be_read_is_left_as_it_is() {
 
 #[test]
 fn t09_2_a_rewrite_is_a_word_of_job_files() {
-    let text = "[j]\nsize=1048576\nrw=randrewrite\n";
+    let text = "[j]\nnumjobs=1\nsize=1048576\nrw=randrewrite\nbs=4096\niodepth=1\nioengine=psync\n";
     let jobs = parse(text);
     assert_eq!(jobs[0].mix, Mix::Rewrite);
     assert_eq!(fio::show(&jobs), text);

@@ -101,6 +101,8 @@ pub(super) fn resolved<'a>(
     };
     engines::choose(&mut job, &draft.engine, surroundings, at, findings);
     program.describe(&mut job);
+    // A program may choose another kind of engine than the file, whose name then no longer fits.
+    job.engine_name = engines::name_of(&job).to_owned();
     // As with patterns, a job without a file has one area per thread; threads that share a file get
     // separate parts of it.
     job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Split };
