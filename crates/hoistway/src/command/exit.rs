@@ -168,9 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_device_is_refused_and_a_mistyped_file_is_a_usage_error() {
+    fn a_mistyped_name_is_a_usage_error() {
         let missing = |path: &str| Error::from(hoistway_linux::device::Refusal::Missing { path: path.into() }).exit;
-        assert_eq!(missing("/dev/doesnotexist0"), Exit::Refused);
+        assert_eq!(missing("/dev/doesnotexist0"), Exit::Usage);
         assert_eq!(missing("/tmp/doesnotexist0"), Exit::Usage);
     }
 }
