@@ -194,6 +194,19 @@ fn two_servers_on_one_file_the_second_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
+fn a_key_that_cannot_be_used_is_refused_by_the_check_as_by_the_start() {
+    let directory = directory();
+    let key = directory.path().join("key.pem");
+    std::fs::write(&key, [0; 10]).unwrap();
+    let key = key.to_str().unwrap();
+    let flags = ["--nbd", "tcp:127.0.0.1:0", "--tls-certificate", key, "--tls-key", key, "--export", "a=memory:1MiB"];
+    let by_start = refused(&directory, &flags);
+    let by_check = refused(&directory, &[&["--check"], &flags[..]].concat());
+    assert!(by_start.0 == Some(2) && by_start.1.contains("key.pem cannot be read"), "{by_start:?}");
+    assert_eq!(by_check, by_start);
+}
+
+#[test]
 fn a_missing_file_is_reported_with_its_flag_and_exit_2() {
     let directory = directory();
     let (code, said) = refused(&directory, &[&NBD[..], &["--export", "a=@/none.img"]].concat());

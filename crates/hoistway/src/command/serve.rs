@@ -14,6 +14,7 @@ use hoistway_export::configuration::show::show;
 use hoistway_export::configuration::{Configuration, Place, Problem, file};
 use hoistway_export::log::{self, Filter, Format, LogOverrides, events};
 use hoistway_export::server::{CHECKS, Origin, Server, inherited_listeners};
+use hoistway_export::tls::credentials::Credentials;
 use hoistway_linux::output::error_line;
 
 use crate::command::ctl;
@@ -34,7 +35,8 @@ pub struct ServeArguments {
     /// Configuration file (TOML), instead of the options below
     #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "vhost_user", "export", "group", "device", "scheduler", "memory", "queue_depth", "rotational", "root", "drain_timeout_s", "metrics", "control", "tls_certificate", "tls_key", "tls_client_ca", "allow_plain"])]
     config: Option<PathBuf>,
-    /// Print the complete configuration, including defaults, and exit
+    /// Check everything but devices and sockets, which are not opened; print the complete configuration, including
+    /// defaults, and exit
     #[arg(long)]
     check: bool,
     /// Listen for NBD clients on unix:PATH or tcp:ADDRESS:PORT, with options as [[listen]] of the file, such as
@@ -130,6 +132,10 @@ pub fn run(arguments: ServeArguments) -> u8 {
     let log = log::start(overrides, &configuration.log, Box::new(io::stderr()));
     warnings(&configuration).iter().for_each(|warning| events::configuration_warning(warning));
     if arguments.check {
+        match Credentials::read(&configuration) {
+            Ok((_, warnings)) => warnings.iter().for_each(|warning| events::configuration_warning(warning)),
+            Err(problems) => return refuse(&problems),
+        }
         return match print(&show(&configuration)) {
             Ok(()) => DONE,
             Err(error) => {
