@@ -5,6 +5,9 @@
 //! isolation  of the tenant worst off: got / min(alone, its share of the work by weight)
 //! speedup    sum over tenants of got / alone (Eyerman and Eeckhout, IEEE Micro 28(3), 2008)
 //! ```
+//! The share is one of the work that the judged run did, so what a scheduler loses in total shows in the
+//! speedup only. A table's isolation (`hoistway_experiment::entitlement`) is one of what the full device
+//! does; that takes a run more for each kind of group, which a grid of cells does not make.
 //! In bytes, a scheduler looks better that lets large requests keep small ones away; in requests, one
 //! that does the contrary. A request's work is its length and 4 KiB.
 
