@@ -1,6 +1,5 @@
 //! Latency histograms with fio's buckets: 64 per power of two, with an error of at most 1/128. fio
-//! has 1,856, whose last one contains everything above 17 s; here further ones of the same width
-//! follow up to 39 hours, because gaps and latencies of traces are that long.
+//! has 1,856 of them up to 17 s, and counts longer times in the last; here they go on up to 39 hours, because gaps and latencies of traces are that long.
 //!
 //! All hosts and fio's JSON use the same buckets, so histograms of groups, sets and tools are
 //! merged by adding counts. Percentiles are computed from merged histograms, never by averaging

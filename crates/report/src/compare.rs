@@ -1,11 +1,10 @@
 //! Compares two stored results: what changed, and whether that is more than noise.
 //!
 //! Total throughput, isolation and the largest share error are compared by Welch's test over the sets, the p99
-//! of each group by the intervals of [`Percentile`], which need no second set. The
-//! latter two are fractions already, so their differences are percentage points. Isolation is
-//! compared where both results have the groups' rates alone, the share error where they do not. Cells whose tunables in force
-//! differ are shown but marked, because they are different experiments. Source:
-//! docs/specifications/harness.md, section 5.6.
+//! of each group by the intervals of [`Percentile`], which need no second set. Isolation and share error are
+//! fractions, so their differences are percentage points. Isolation is compared where both results have solo
+//! runs, else the share error. Cells whose tunables in force differ are shown but marked, because they are
+//! different experiments. Source: docs/specifications/harness.md, section 5.6.
 
 use std::fmt::Write;
 

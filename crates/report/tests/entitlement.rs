@@ -54,7 +54,7 @@ fn groups(random: &mut Stream) -> (Vec<Group>, Vec<SoloRates>) {
     (groups, rates)
 }
 
-/// A run in which each group got `per_s` of its unit.
+/// The run `like` with other results: each group got `per_s`, in bytes or I/Os as its rates count.
 fn run(like: &Measurement, groups: &[Group], rates: &[SoloRates], per_s: &[f64]) -> Measurement {
     let mut run = like.clone();
     let zero = |group: &GroupMeasurement| GroupMeasurement {

@@ -69,7 +69,7 @@ fn t19_sizes_make_no_difference() {
     }
 }
 
-/// A tenant whose requests are to be cut: its context is its number.
+/// The longest request that the policy wants of this issuer, in sectors.
 fn longest(host: &Host, group: u32, context: u32) -> u32 {
     let bio = Attributes {
         context: ContextId(context),

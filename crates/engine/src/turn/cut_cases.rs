@@ -24,8 +24,8 @@ fn end_all(bench: &mut Bench, mut started: Vec<(RequestId, u32, bool)>) -> Vec<u
     lengths
 }
 
-/// While a group leads another that is active, its long requests are cut to 32 KiB; also those in one
-/// piece, the longest of which into no more parts than the table holds. Blocks are not cut.
+/// While a group leads another that is active, its long requests are cut to 32 KiB. A read in one
+/// piece is cut into at most as many parts as the table holds. A block of the device is never cut.
 #[test]
 fn long_requests_of_a_group_that_leads_are_cut() {
     const KIB: u64 = 1 << 10;

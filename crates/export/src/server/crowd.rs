@@ -20,8 +20,8 @@ use super::peer::Holder;
 /// is ended before.
 pub const STEP_TIME: Duration = Duration::from_millis(100);
 
-/// How many newcomers may be accepted now, because for each of them there is a place, a user who holds several, or one
-/// that has had its time; and when there is room again, if that is none.
+/// How many newcomers may be accepted now: as many as there are free places and places that can be taken away, because
+/// their user holds several or has had its time. If there are none, when one can be taken away next.
 pub fn room(waiting: &[(Holder, Instant)], most: usize, now: Instant) -> Result<usize, Instant> {
     let free = most.saturating_sub(waiting.len());
     if free > 0 {

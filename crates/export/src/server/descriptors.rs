@@ -1,9 +1,8 @@
 //! The limit of open files: raised as far as allowed, checked before the server says that it is ready, and shared out so
 //! that clients leave some to operators, scrapes and the server itself.
 //!
-//! The system gives out the lowest number that is free. So a new descriptor with the number N says that about N are in
-//! use, by all of the server: NBD, block devices of this machine, virtual machines, the engine. A client whose descriptor
-//! has one of the highest numbers is not admitted.
+//! The system gives out the lowest number that is free, so the number of a new descriptor tells how many the whole server
+//! uses. A client whose descriptor has one of the highest numbers is not admitted.
 
 use std::os::fd::{AsFd, AsRawFd};
 

@@ -16,7 +16,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A waker whose thread has nothing to do yet.
+    /// A waker of a thread that accepts clients and has not been asked to stop.
     pub fn new() -> io::Result<Self> {
         Ok(Self { event: Event::new()?, stop: AtomicBool::new(false), is_closed: AtomicBool::new(false) })
     }

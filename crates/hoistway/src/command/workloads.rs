@@ -171,8 +171,8 @@ pub fn jobs_of(path: &Path, buffered_async: bool, reporter: Reporter) -> Result<
     Ok(jobs)
 }
 
-/// Gives the default area to every job without a size, so that the file to create has one. A job
-/// whose file another job gives a size uses that file as it is.
+/// Gives the default area to every job without a size, so that the file to create has one; except if
+/// another job has a size for the same file.
 pub fn give_sizes(groups: &mut [Group]) {
     let jobs = groups.iter().flat_map(|group| &group.jobs).filter(|job| job.wanted_area_bytes().is_some());
     let sized: BTreeSet<String> = jobs.flat_map(area_names).collect();

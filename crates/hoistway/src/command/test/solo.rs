@@ -203,7 +203,7 @@ fn outstanding(group: &Group) -> u32 {
     group.jobs.iter().map(|job| job.threads.saturating_mul(job.effective_depth())).fold(0, u32::saturating_add)
 }
 
-/// The parents whose limits bind the group.
+/// The groups above this one that have limits, without jobs.
 fn limited_parents(experiment: &Experiment, group: &Group) -> Vec<Group> {
     let is_parent = |other: &&Group| {
         let is_above = group.path.strip_prefix(other.path.as_str()).is_some_and(|rest| rest.starts_with('/'));
@@ -226,7 +226,7 @@ fn crowd(group: &Group, population: u32) -> Group {
         };
         let has_syncs = job.fsync_every > 0 || job.fdatasync_every > 0 || job.end_fsync;
         if job.direct && job.program.is_none() && !has_syncs {
-            // Not by threads, each of which may need a file of its own.
+            // By depth and not by threads, because each thread may need a file of its own.
             let iodepth = job.effective_depth().saturating_mul(times);
             Job { engine: Engine::Async, iodepth, ..job }
         } else {
