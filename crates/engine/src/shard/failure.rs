@@ -7,7 +7,7 @@ use hoistway_block::Operation;
 use hoistway_linux::ring::Emptying;
 
 use crate::damage::Damage;
-use crate::turn::FailedIo;
+use crate::turn::{EFAULT, FailedIo};
 
 /// An I/O failed; its requests are answered with an error.
 pub(super) fn log_io(device: &str, export: &str, failed: &FailedIo) {
@@ -18,8 +18,11 @@ pub(super) fn log_io(device: &str, export: &str, failed: &FailedIo) {
         Operation::Flush => "flush",
         _ => "discard",
     };
-    let error = errno
-        .map_or_else(|| "the backing ends before".to_owned(), |errno| io::Error::from_raw_os_error(errno).to_string());
+    let error = match errno {
+        None => "the backing ends before".to_owned(),
+        Some(EFAULT) => "memory that its client shares is gone".to_owned(),
+        Some(errno) => io::Error::from_raw_os_error(errno).to_string(),
+    };
     tracing::error!(
         name: "backing_error",
         target: "backing",

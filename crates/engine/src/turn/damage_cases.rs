@@ -4,6 +4,7 @@ use hoistway_block::RequestId;
 use hoistway_linux::ring::Emptying;
 
 use super::cases::{Bench, MIB, asked, pieces, starts, syncs};
+use super::incidents::EFAULT;
 use super::{Action, Incident, Piece, Verdict};
 use crate::damage::Damage;
 use crate::protocol::{ClientRequest, Command, Failure};
@@ -79,6 +80,23 @@ fn after_a_failed_fua_write_nothing_durable_is_promised_any_more() {
     let write = starts(&bench.asks(asked(Command::Write, 0, 4_096)));
     assert_eq!(pieces(&bench.ends(write[0].0, 4_096)), [Piece::Done]);
     assert_eq!(starts(&bench.asks(fua(Command::Read, 0, 512))).len(), 1);
+}
+
+#[test]
+fn a_client_whose_memory_is_gone_damages_no_volume() {
+    let mut bench = Bench::new(1, 64 * MIB);
+    for command in [Command::Write, Command::Read] {
+        let (io, ..) = starts(&bench.asks(fua(command, 0, 4_096)))[0];
+        bench.ends(io, -EFAULT);
+        assert_eq!(bench.damage(), None, "{command:?}");
+    }
+    // Nor does the rest of a write of which a part was transferred.
+    let (io, ..) = starts(&bench.asks(fua(Command::Write, 0, 8_192)))[0];
+    assert_eq!(starts(&bench.ends(io, 4_096)).len(), 1, "the rest is asked for");
+    assert_eq!(pieces(&bench.ends(io, -EFAULT)), [FAILED]);
+    assert_eq!(bench.damage(), None);
+    let (io, ..) = starts(&bench.asks(fua(Command::Write, 0, 4_096)))[0];
+    assert_eq!(pieces(&bench.ends(io, 4_096)), [Piece::Done], "durable requests go on");
 }
 
 #[test]

@@ -30,6 +30,10 @@ pub(crate) enum Incident {
     },
 }
 
+/// The error of an I/O whose memory is gone, as a guest may make its own shorter. The kernel finds it
+/// before any write-back and any flush of a cache, so it reports the loss of no earlier write.
+pub(crate) const EFAULT: i32 = 14;
+
 /// An I/O that failed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FailedIo {
@@ -66,7 +70,7 @@ impl Turn {
         if operation == Operation::Read && errno.is_none() {
             let (from_bytes, _) = self.transfer_of(&first);
             self.damage(volume, Damage::Truncated { intact_bytes: from_bytes + u64::from(state.done_bytes) });
-        } else if self.may_lose_data(&first, failure) {
+        } else if errno != Some(EFAULT) && self.may_lose_data(&first, failure) {
             self.damage(volume, Damage::NotDurable);
         }
     }

@@ -46,7 +46,7 @@ pub(crate) use self::overdue::OVERDUE_NS;
 pub(crate) use self::overdue::Waits;
 pub use self::tracing::Traced;
 pub(crate) use control::{TurnSettings, check_scheduler};
-pub(crate) use incidents::{FailedIo, Incident};
+pub(crate) use incidents::{EFAULT, FailedIo, Incident};
 pub(crate) use limiting::check_limiter;
 pub use state::ConnectionBounds;
 pub(crate) use state::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
