@@ -45,8 +45,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Merges the bio into the plug's newest request, if possible. The policy is not asked, because
-    /// it has not seen the request yet.
+    /// Merges the bio into the plug's newest request, if possible. The policy has not seen the request
+    /// yet, so it is asked only how long it may be: what the host has cut would be one request again.
     fn merge_into_plug(&mut self, arrival: Arrival, bio: &Bio, plug: Option<&Plug>, now: Nanos) -> Option<RequestId> {
         if self.merging == Merging::Never {
             return None;
@@ -60,7 +60,8 @@ impl<E: Elevator> RequestQueue<E> {
             self.slots.at_mut(id.slot()).marks.set(Marks::NO_MERGE);
             return None;
         }
-        if !self.has_records_for(arrival, id) {
+        let together = self.requests.attributes(id).extent.sectors.saturating_add(bio.extent.sectors);
+        if together > self.elevator.longest_sectors(bio, now) || !self.has_records_for(arrival, id) {
             return None;
         }
         self.grow(arrival, bio, (id, side), now);
