@@ -53,6 +53,17 @@ impl Order {
         (leader.led_ns, leader.led_cost) = (now, led_cost);
     }
 
+    /// A queue that led goes on: what it or its groups were found to lead counts as found now.
+    pub fn still_leads(&mut self, queue: u32, now: Nanos) {
+        let mut at = queue;
+        for _ in 0..=self.groups.len() {
+            let node = self.nodes.at_mut(at);
+            node.led_ns = if node.led_ns == 0 { 0 } else { now };
+            let Some(parent) = self.parent_node(at) else { return };
+            at = parent;
+        }
+    }
+
     /// The charge for the last request of a sibling that the issuer of a bio, or a group of it, was
     /// found to lead by too much after `since_ns`; on several levels, the smallest one.
     pub fn led_cost(&self, bio: &Bio, since_ns: Nanos) -> Option<u32> {

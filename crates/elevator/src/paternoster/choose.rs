@@ -69,12 +69,21 @@ impl Paternoster {
         let lead = Lead { sectors: cost, by_in_flight, extra: self.still_owed() };
         let standing = self.order.standing(queue, lead, self.now);
         if standing == Standing::InOrder {
+            if self.controller.is_reference() {
+                self.leaders.note(queue, true);
+            } else if self.controller.is_repaying() && self.leaders.has(queue) {
+                // It leads by no more than is still allowed, so it was not found to lead.
+                self.order.still_leads(queue, self.now);
+            }
             return Some(Decision::Send(slot, Why::InOrder));
         }
         self.order.note_leader(self.now);
         self.meter.contended(self.now, self.order.tenants());
         let floor_q8 = self.controller.floor_q8();
         if self.is_below(floor_q8) {
+            if self.controller.is_reference() {
+                self.leaders.note(queue, false);
+            }
             if self.controller.phase() == Phase::Exact {
                 self.repayment.record_lead(self.order.lead());
             } else {
@@ -111,7 +120,15 @@ impl Paternoster {
         }
         let period_ns = self.returning.residence_ns().saturating_mul(DITHER_RESIDENCES);
         let floor = self.dither.round(floor_q8, self.now, period_ns);
-        self.in_flight.saturating_add(self.returning.count(self.now)) < floor
+        self.returning.count(self.now);
+        self.committed() < floor
+    }
+
+    /// Requests in flight or about to return. The choice, the meter and the controller count the same:
+    /// if the controller set floors by fewer than the choice compares with them, a reference epoch would
+    /// hold leaders as a held one does, and a loss would not be seen.
+    pub(super) const fn committed(&self) -> u32 {
+        self.in_flight.saturating_add(self.returning.expected())
     }
 
     pub(super) fn hold(&mut self, until: Option<Nanos>) -> Dispatch {
@@ -171,7 +188,7 @@ impl Paternoster {
     pub(super) fn enter_device(&mut self, tally: u32, sectors: u32, came_ns: Nanos) {
         let now = self.now;
         if !self.order.is_sole() {
-            self.meter.in_flight_until(now, self.in_flight);
+            self.meter.in_flight_until(now, self.committed());
         }
         self.in_flight = self.in_flight.wrapping_add(1);
         self.in_flight_sectors = self.in_flight_sectors.wrapping_add(u64::from(sectors));
@@ -214,6 +231,7 @@ impl Paternoster {
                 Phase::Exact => 0,
                 Phase::Search => 1,
                 Phase::Track => 2,
+                Phase::Free => 3,
             };
             let floor = u64::from(self.controller.learned_floor_q8());
             let loss = self.controller.loss().cast_unsigned();

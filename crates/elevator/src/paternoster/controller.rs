@@ -17,11 +17,17 @@
 //! question. The controller is a pure function of epochs: an epoch's results come in, the next
 //! setting comes out. Ratios have 16 fractional bits, numbers of requests 8.
 
+use super::epoch::{Effect, Epoch, Sum, rate};
+use super::evidence::Evidence;
+use super::laggards::Laggards;
+use super::retry::Retry;
+use super::steps::Steps;
+use super::usual::Usual;
 use hoistway_block::Nanos;
 use hoistway_block::time::MILLISECOND;
 
 /// One, as a ratio.
-const ONE: i64 = 1 << 16;
+pub const ONE: i64 = 1 << 16;
 /// One request.
 pub const REQUEST: u32 = 1 << 8;
 /// No tenant is held back.
@@ -34,55 +40,10 @@ const EPOCH_NS: Nanos = 5 * MILLISECOND;
 /// nothing changes.
 const REPAYING: u64 = 8;
 const LONGEST_REPAYING: u64 = 64;
-/// Pairs of epochs before the first test.
-const LEAST_PAIRS: i64 = 4;
-/// From this number of pairs on, old evidence decays, because loads and devices drift.
-const MOST_PAIRS: i64 = 64;
-/// A loss so large that later pairs are unlikely to change the decision. The repaying period after
-/// it is only as long as the reference epoch.
-const CLEARLY: i64 = ONE / 4;
-/// Held epochs per reference epoch while a floor is tracked.
-const HELD_EPOCHS: u32 = 11;
-/// Steps of a tracked floor are divided by at most this plus one, so that a drift can be followed.
-const MOST_TURNS: i64 = 31;
-/// The controller restarts after this many consecutive reference epochs that differ from the usual
-/// ones.
-const ODD_REFERENCES: u8 = 2;
-
-/// The results of an epoch.
-#[derive(Copy, Clone, Debug)]
-pub struct Epoch {
-    /// Work done while a tenant led, in bytes; the next field is how long that was, in ns.
-    pub work: u64,
-    pub ns: Nanos,
-    /// Length of the epoch from its start.
-    pub length_ns: Nanos,
-    /// Mean number of requests in flight.
-    pub in_flight_q8: u32,
-    /// Tenants that are backlogged, in flight or expected back.
-    pub tenants: u32,
-}
-
-#[derive(Copy, Clone, Default, Debug)]
-struct Sum {
-    work: u64,
-    ns: Nanos,
-}
-
-impl Sum {
-    const NONE: Sum = Sum { work: 0, ns: 0 };
-
-    fn add(&mut self, epoch: Epoch) {
-        self.work = self.work.saturating_add(epoch.work);
-        self.ns = self.ns.saturating_add(epoch.ns);
-    }
-
-    /// Rate in bytes per 2^24 ns.
-    fn rate(self) -> i64 {
-        let rate = (self.work.min(1 << 39) << 24).checked_div(self.ns).unwrap_or(0);
-        i64::try_from(rate.min(1 << 44)).unwrap_or(0)
-    }
-}
+/// While a floor is tracked: cycles before it may be found that holding does not help.
+const LEAST_CYCLES: i64 = 16;
+/// While a floor is tracked, held epochs take this many times as long as reference epochs.
+const HELD_PARTS: u64 = 11;
 
 /// The question that the controller is answering.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -93,6 +54,8 @@ pub enum Phase {
     Search,
     /// Is that floor still right?
     Track,
+    /// Holding leaders helps nobody, so nobody is held.
+    Free,
 }
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -100,84 +63,6 @@ enum Kind {
     Held,
     Reference,
     Repaying,
-}
-
-/// Relative losses of pairs of epochs.
-#[derive(Copy, Clone, Debug)]
-struct Evidence {
-    pairs: i64,
-    sum: i64,
-    squares: i64,
-}
-
-impl Evidence {
-    const NONE: Evidence = Evidence { pairs: 0, sum: 0, squares: 0 };
-
-    fn add(&mut self, loss: i64) {
-        if self.pairs >= MOST_PAIRS {
-            (self.pairs, self.sum, self.squares) = (self.pairs / 2, self.sum / 2, self.squares / 2);
-        }
-        self.pairs = self.pairs.wrapping_add(1);
-        self.sum = self.sum.wrapping_add(loss);
-        self.squares = self.squares.wrapping_add(loss.wrapping_mul(loss));
-    }
-
-    fn mean(&self) -> i64 {
-        self.sum.checked_div(self.pairs).unwrap_or(0)
-    }
-
-    /// Tests at doubling sample sizes, so that the same data is tested few times.
-    const fn is_test_due(&self) -> bool {
-        self.pairs >= LEAST_PAIRS && self.pairs & self.pairs.wrapping_sub(1) == 0
-    }
-
-    /// Whether the mean is significantly above `bound`, by Student's t-test.
-    fn is_above(&self, bound: i64) -> bool {
-        let pairs = self.pairs;
-        let mean = self.mean();
-        let spread = self.squares.checked_div(pairs).unwrap_or(0).saturating_sub(mean.saturating_mul(mean)).max(0);
-        let variance = spread.saturating_mul(pairs).checked_div(pairs.saturating_sub(1)).unwrap_or(0);
-        let difference = mean.saturating_sub(bound);
-        // Nine is the square of three standard errors; the fraction widens it for small samples.
-        let wide = variance.saturating_mul(9).saturating_mul(pairs.saturating_add(1));
-        let most = wide.checked_div(pairs.saturating_sub(2)).unwrap_or(i64::MAX);
-        difference > 0 && difference.saturating_mul(difference).saturating_mul(pairs) > most
-    }
-}
-
-/// What reference epochs usually look like.
-#[derive(Copy, Clone, Debug)]
-struct Usual {
-    rate: i64,
-    in_flight_q8: u32,
-    tenants: u32,
-    odd: u8,
-}
-
-impl Usual {
-    const UNKNOWN: Usual = Usual { rate: 0, in_flight_q8: 0, tenants: 0, odd: 0 };
-
-    /// Whether load or device have changed: [`ODD_REFERENCES`] reference epochs in a row differ
-    /// from the usual ones in rate, number in flight or tenants.
-    fn is_another(&mut self, rate: i64, epoch: Epoch) -> bool {
-        if self.rate == 0 {
-            *self = Usual { rate, in_flight_q8: epoch.in_flight_q8, tenants: epoch.tenants, odd: 0 };
-            return false;
-        }
-        let (slow, fast) = (self.rate.min(rate), self.rate.max(rate));
-        let is_odd = fast.saturating_mul(5) > slow.saturating_mul(9)
-            || epoch.in_flight_q8.abs_diff(self.in_flight_q8) > self.in_flight_q8 / 4 + REQUEST / 2
-            || epoch.tenants != self.tenants;
-        if is_odd {
-            self.odd = self.odd.saturating_add(1);
-            return self.odd >= ODD_REFERENCES;
-        }
-        self.odd = 0;
-        self.rate = self.rate.saturating_add(rate.saturating_sub(self.rate) / 4);
-        self.in_flight_q8 =
-            self.in_flight_q8.saturating_sub(self.in_flight_q8 / 4).saturating_add(epoch.in_flight_q8 / 4);
-        false
-    }
 }
 
 /// The controller.
@@ -196,14 +81,18 @@ pub struct Controller {
     full_q8: u32,
     /// By how many quarters of `exact_q8` a reference epoch has more in flight while shares are exact.
     extra_quarters: u32,
-    held_epochs: u32,
+    /// Length of the last reference epoch.
+    reference_ns: Nanos,
     held: Sum,
     reference: Sum,
     evidence: Evidence,
+    help: Evidence,
+    laggards: Laggards,
+    /// Nothing was compared yet since the last change.
+    is_new: bool,
+    retry: Retry,
     usual: Usual,
-    /// While tracking: sign of the last error, and how often it changed recently.
-    was_below: bool,
-    turns: i64,
+    steps: Steps,
     last_loss: i64,
     /// The repaying period in lengths of a reference, and in ns.
     repaying: u64,
@@ -225,13 +114,16 @@ impl Controller {
             exact_q8: 0,
             full_q8: 0,
             extra_quarters: 1,
-            held_epochs: 0,
+            reference_ns: 0,
             held: Sum::NONE,
             reference: Sum::NONE,
             evidence: Evidence::NONE,
+            help: Evidence::NONE,
+            laggards: Laggards::NONE,
+            is_new: true,
+            retry: Retry::new(),
             usual: Usual::UNKNOWN,
-            was_below: false,
-            turns: 0,
+            steps: Steps::FIRST,
             last_loss: 0,
             repaying: REPAYING,
             repaying_ns: 0,
@@ -282,6 +174,11 @@ impl Controller {
         exact_q8.saturating_add((exact_q8 / 4).saturating_mul(self.extra_quarters))
     }
 
+    /// Whether tenants that lead are served, in order to compare or because holding them does not help.
+    pub const fn is_reference(&self) -> bool {
+        matches!(self.kind, Kind::Reference)
+    }
+
     /// Whether the last reference epoch held back next to nothing: fewer requests were in flight than
     /// it allowed.
     fn is_reference_whole(&self) -> bool {
@@ -323,14 +220,15 @@ impl Controller {
                 if self.phase == Phase::Exact {
                     self.exact_q8 = epoch.in_flight_q8;
                 }
-                self.held_epochs = self.held_epochs.wrapping_add(1);
-                let wanted = if self.phase == Phase::Track { HELD_EPOCHS } else { 1 };
-                if self.held_epochs >= wanted {
+                let wanted_ns = self.reference_ns.saturating_mul(HELD_PARTS);
+                if self.phase != Phase::Track || self.held.ns >= wanted_ns {
                     self.kind = Kind::Reference;
                 }
             }
+            Kind::Reference if self.phase == Phase::Free => self.stay_free(epoch),
             Kind::Reference => {
                 self.reference.add(epoch);
+                self.reference_ns = epoch.length_ns;
                 self.full_q8 = epoch.in_flight_q8;
                 if self.phase == Phase::Search && self.high_q8 == UNLIMITED {
                     self.begin_bisection(epoch);
@@ -342,31 +240,49 @@ impl Controller {
     }
 
     fn end_cycle(&mut self, epoch: Epoch) {
-        let (held, reference) = (self.held.rate(), self.reference.rate());
-        (self.held, self.reference, self.held_epochs) = (Sum::NONE, Sum::NONE, 0);
+        let (held, reference) = (self.held, self.reference);
+        (self.held, self.reference) = (Sum::NONE, Sum::NONE);
         self.kind = if self.phase == Phase::Exact { Kind::Repaying } else { Kind::Held };
-        self.repaying_ns = epoch.length_ns.saturating_mul(self.repaying);
-        if self.usual.is_another(reference, epoch) {
+        // What the first pair says is not known yet, so as little time as possible is spent on it.
+        self.repaying_ns = epoch.length_ns.saturating_mul(if self.is_new { 1 } else { self.repaying });
+        if self.usual.is_another(reference.rate(), epoch) {
             self.restart();
             return;
         }
-        let difference = reference.saturating_sub(held).saturating_mul(2 * ONE);
-        let loss = difference.checked_div(reference.saturating_add(held)).unwrap_or(0);
-        self.last_loss = loss;
+        let effect = Effect::of(held, reference);
+        self.last_loss = effect.loss;
         match self.phase {
-            Phase::Exact => self.judge(loss),
-            Phase::Search => self.bisect(loss),
-            Phase::Track => self.track(loss),
+            Phase::Exact => self.laggards.were_exact(held),
+            Phase::Track => self.laggards.got(held.and(reference)),
+            _ => self.laggards.got(held),
+        }
+        // In the first pair it is not known yet who leads, and a buffer for writes is not full.
+        if core::mem::replace(&mut self.is_new, false) {
+            return;
+        }
+        self.help.add(effect.help);
+        self.evidence.add(effect.loss);
+        match self.phase {
+            Phase::Exact => self.judge(effect.loss),
+            Phase::Search => self.bisect(),
+            Phase::Track if self.is_in_vain() => self.begin_free(),
+            Phase::Track => self.track(effect.loss),
+            Phase::Free => {}
         }
     }
 
+    /// Whether holding helps nobody. Where that was found before, less evidence is enough.
+    fn is_in_vain(&self) -> bool {
+        let is_enough = self.help.pairs() >= LEAST_CYCLES || (self.retry.was_tried() && self.help.is_enough());
+        is_enough && self.help.is_likely_below(0)
+    }
+
     fn judge(&mut self, loss: i64) {
-        self.evidence.add(loss);
         let bound = self.bound(1, 1);
         let quarters = i64::from(self.extra_quarters);
         let seen = bound.saturating_mul(quarters).checked_div(quarters.saturating_add(4)).unwrap_or(bound);
         let cheap = if self.is_reference_whole() { bound } else { seen };
-        if loss > CLEARLY {
+        if self.evidence.mean() > bound && loss > bound {
             // A long repaying period would only delay the decision, which is near.
             self.repaying_ns = self.repaying_ns.checked_div(self.repaying).unwrap_or(0);
         }
@@ -382,13 +298,14 @@ impl Controller {
             self.repaying = self.repaying.saturating_mul(2).min(LONGEST_REPAYING);
         } else if !self.is_reference_whole() {
             self.extra_quarters = self.extra_quarters.saturating_mul(2);
-            (self.evidence, self.usual) = (Evidence::NONE, Usual::UNKNOWN);
+            self.usual = Usual::UNKNOWN;
+            self.forget();
         }
     }
 
     /// The first reference epoch without a bound has ended, so that the interval is known.
     fn begin_bisection(&mut self, epoch: Epoch) {
-        (self.held, self.reference, self.held_epochs) = (Sum::NONE, Sum::NONE, 0);
+        (self.held, self.reference) = (Sum::NONE, Sum::NONE);
         self.kind = Kind::Held;
         self.usual = Usual::UNKNOWN;
         self.high_q8 = epoch.in_flight_q8.max(self.exact_q8);
@@ -398,21 +315,21 @@ impl Controller {
     /// Sets the floor to the middle of the interval, and begins to track it if the interval is too
     /// small for bisection.
     fn aim(&mut self) {
-        self.evidence = Evidence::NONE;
+        self.forget();
         let width = self.high_q8.saturating_sub(self.low_q8);
         self.floor_q8 = self.low_q8.saturating_add(width / 2);
         if width <= REQUEST.max(self.high_q8 / 8) {
-            (self.phase, self.turns) = (Phase::Track, 0);
+            (self.phase, self.steps) = (Phase::Track, Steps::FIRST);
         }
     }
 
-    fn bisect(&mut self, loss: i64) {
-        self.evidence.add(loss);
+    fn bisect(&mut self) {
         let bound = self.bound(1, 1);
-        if self.evidence.pairs < LEAST_PAIRS {
+        // What laggards keep needs no comparison, so one epoch is enough to see that it is too little.
+        if !self.evidence.is_enough() && self.laggards.margin() >= 0 {
             return;
         }
-        if self.evidence.mean() > bound {
+        if self.evidence.mean() > bound && self.laggards.margin() >= 0 {
             self.low_q8 = self.floor_q8;
         } else {
             self.high_q8 = self.floor_q8;
@@ -420,19 +337,33 @@ impl Controller {
         self.aim();
     }
 
+    fn forget(&mut self) {
+        (self.evidence, self.help) = (Evidence::NONE, Evidence::NONE);
+    }
+
+    fn begin_free(&mut self) {
+        self.phase = Phase::Free;
+        self.kind = Kind::Reference;
+        self.usual = Usual::UNKNOWN;
+    }
+
+    fn stay_free(&mut self, epoch: Epoch) {
+        if self.usual.is_another(rate(epoch.work, epoch.ns), epoch) {
+            self.restart();
+        } else if self.retry.is_due() {
+            (self.phase, self.kind) = (Phase::Track, Kind::Held);
+            (self.usual, self.steps) = (Usual::UNKNOWN, Steps::FIRST);
+            self.forget();
+        }
+    }
+
     /// Throughput is a concave function of the number in flight, so its elasticity is at most one,
     /// and a step proportional to the error does not overshoot.
-    ///
-    /// Errors that change sign are noise, so each change shortens the steps (Kesten 1958).
     fn track(&mut self, loss: i64) {
-        let held = i64::from(HELD_EPOCHS);
+        let held = HELD_PARTS.cast_signed();
         let error = loss.saturating_sub(self.bound(held, held.saturating_add(1)));
-        let error = error.clamp(-ONE, ONE);
-        let has_turned = (error < 0) != core::mem::replace(&mut self.was_below, error < 0);
-        self.turns =
-            if has_turned { self.turns.saturating_add(2).min(MOST_TURNS) } else { self.turns.saturating_sub(1).max(0) };
-        let divisor = ONE.saturating_mul(self.turns.saturating_add(1));
-        let step = i64::from(self.floor_q8).saturating_mul(error).checked_div(divisor).unwrap_or(0);
+        let error = error.min(self.laggards.margin()).clamp(-ONE, ONE);
+        let step = self.steps.next(i64::from(self.floor_q8), error, ONE);
         let most = self.full_q8.saturating_add(self.full_q8 / 4).saturating_add(REQUEST);
         let floor = i64::from(self.floor_q8).saturating_add(step).clamp(0, i64::from(most));
         self.floor_q8 = u32::try_from(floor).unwrap_or(0);
@@ -447,13 +378,15 @@ impl Controller {
         self.kind = Kind::Repaying;
         self.floor_q8 = 0;
         self.extra_quarters = 1;
-        self.evidence = Evidence::NONE;
+        self.forget();
         self.repaying = REPAYING;
     }
 
     /// Starts again: load or device have changed.
     pub fn restart(&mut self) {
         self.usual = Usual::UNKNOWN;
+        self.retry = Retry::new();
+        self.is_new = true;
         self.begin_exact();
         self.restarts = self.restarts.wrapping_add(1);
     }

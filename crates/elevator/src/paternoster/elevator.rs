@@ -3,6 +3,7 @@
 use super::age::OVERDUE_EVERY;
 use super::choose::{Decision, OVERDUE_NS};
 use super::classes::REAL_TIME_RUN_COUNT;
+use super::meter::Done;
 use super::*;
 use crate::locking::Locking;
 use crate::order::Place;
@@ -349,6 +350,7 @@ impl Paternoster {
                 self.meter.resumed(self.now, 0);
             }
             if self.order.queued(queue) == 1 {
+                self.meter.in_flight_until(self.now, self.committed());
                 self.returning.came();
             }
         }
@@ -430,7 +432,7 @@ impl Paternoster {
         let Slot { queue, sectors, tally, since_ns, .. } = slot;
         let is_sole = self.order.is_sole();
         if !is_sole {
-            self.meter.in_flight_until(now, self.in_flight);
+            self.meter.in_flight_until(now, self.committed());
         }
         self.in_flight = self.in_flight.wrapping_sub(1);
         self.in_flight_sectors = self.in_flight_sectors.saturating_sub(u64::from(sectors));
@@ -454,7 +456,8 @@ impl Paternoster {
         let work = u64::from(slot.sectors.saturating_add(REQUEST_SECTORS)) << 9;
         let comes_back = queue != NIL && self.order.queued(queue) == 0;
         self.returning.completed(now, stayed_ns, comes_back);
-        self.meter.completed(now, work, !slot.is_read, self.returning.residence_ns());
+        let is_lagging = queue != NIL && !self.leaders.has(queue);
+        self.meter.completed(now, Done { work, is_write: !slot.is_read, is_lagging }, self.returning.residence_ns());
         self.slices.completed(queue, work, now);
         if self.settings.lat_ns != 0 && slot.is_read && slot.is_sync {
             self.guard.learn(stayed_ns, self.settings.lat_ns.unsigned_abs(), self.depth.device);

@@ -1,7 +1,8 @@
 //! Measures an epoch. Counting starts once everything that was in flight at its start has
 //! completed.
 
-use super::controller::{Epoch, REQUEST};
+use super::controller::REQUEST;
+use super::epoch::Epoch;
 use hoistway_block::Nanos;
 use hoistway_block::time::MILLISECOND;
 
@@ -25,6 +26,16 @@ const DRAINED: u32 = 2;
 /// would differ in the tenants that were present, and not in the floor.
 const RECENT: u64 = 8;
 
+/// A completed request.
+#[derive(Copy, Clone, Debug)]
+pub struct Done {
+    /// In bytes.
+    pub work: u64,
+    pub is_write: bool,
+    /// Of a tenant that does not lead.
+    pub is_lagging: bool,
+}
+
 /// The present epoch.
 #[derive(Clone, Debug)]
 pub struct Meter {
@@ -37,8 +48,9 @@ pub struct Meter {
     counted_ns: Nanos,
     work: u64,
     written: u64,
+    lagging: u64,
     requests: u32,
-    /// Integral of requests in flight over time: of the counted time (`area`), since the last
+    /// Integral of requests in flight or about to return over time: of the counted time (`area`), since the last
     /// completion (`new_area`), and up to when it is known (`area_ns`).
     area: u64,
     new_area: u64,
@@ -56,6 +68,7 @@ impl Meter {
         counted_ns: 0,
         work: 0,
         written: 0,
+        lagging: 0,
         requests: 0,
         area: 0,
         new_area: 0,
@@ -87,7 +100,7 @@ impl Meter {
         (self.contended_ns, self.tenants) = (now, tenants);
     }
 
-    /// `in_flight` requests were in flight until now.
+    /// `in_flight` requests were in flight, or about to return, until now.
     #[inline]
     pub fn in_flight_until(&mut self, now: Nanos, in_flight: u32) {
         let since_ns = now.saturating_sub(self.area_ns);
@@ -97,7 +110,8 @@ impl Meter {
 
     /// A request completed, on a device with this mean residence time.
     #[inline]
-    pub fn completed(&mut self, now: Nanos, work: u64, is_write: bool, residence_ns: Nanos) {
+    pub fn completed(&mut self, now: Nanos, done: Done, residence_ns: Nanos) {
+        let Done { work, is_write, is_lagging } = done;
         let before_ns = core::mem::replace(&mut self.last_ns, now);
         let since_ns = now.saturating_sub(before_ns);
         let area = core::mem::take(&mut self.new_area);
@@ -109,6 +123,7 @@ impl Meter {
             self.area = self.area.wrapping_add(area);
             self.work = self.work.wrapping_add(work);
             self.written = self.written.wrapping_add(if is_write { work } else { 0 });
+            self.lagging = self.lagging.wrapping_add(if is_lagging { work } else { 0 });
             self.requests = self.requests.wrapping_add(1);
         }
     }
@@ -139,6 +154,7 @@ impl Meter {
         let mean = self.area.saturating_mul(u64::from(REQUEST)).checked_div(self.counted_ns).unwrap_or(0);
         Epoch {
             work: self.work,
+            lagging: self.lagging,
             ns: self.counted_ns.max(1),
             length_ns: self.last_ns.saturating_sub(self.begins_ns),
             in_flight_q8: u32::try_from(mean).unwrap_or(u32::MAX),

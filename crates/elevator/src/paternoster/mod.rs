@@ -21,14 +21,21 @@ mod classes;
 mod controller;
 mod dither;
 mod elevator;
+mod epoch;
+mod evidence;
+mod laggards;
 mod latency;
+mod leaders;
 mod meter;
 mod repayment;
+mod retry;
 mod returning;
 mod slices;
+mod steps;
 mod sweep;
 mod tally;
 mod tunables;
+mod usual;
 
 use crate::account::GroupAccount;
 use crate::group::GroupSettings;
@@ -50,6 +57,7 @@ use hoistway_block::random::Stream;
 use hoistway_block::time::{MICROSECOND, SECOND, is_due};
 use hoistway_block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use latency::LatencyGuard;
+use leaders::Leaders;
 use meter::Meter;
 use repayment::Repayment;
 use returning::Returning;
@@ -131,6 +139,7 @@ pub struct Paternoster {
     in_flight_sectors: u64,
     meter: Meter,
     controller: Controller,
+    leaders: Leaders,
     jitter: Stream,
     repayment: Repayment,
     returning: Returning,
@@ -189,6 +198,7 @@ impl Policy for Paternoster {
             in_flight_sectors: 0,
             meter: Meter::IDLE,
             controller: Controller::new(if configuration.rotational { 100 } else { 3 }),
+            leaders: Leaders::try_new(queues)?,
             jitter: Stream::of(configuration.seed, "paternoster"),
             repayment: Repayment::NONE,
             returning: Returning::NONE,

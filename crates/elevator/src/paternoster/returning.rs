@@ -29,6 +29,11 @@ impl Returning {
     /// one, or until the request comes.
     pub fn count(&mut self, now: Nanos) -> u32 {
         self.roll(now);
+        self.expected()
+    }
+
+    /// How many requests were expected when this was last counted.
+    pub const fn expected(&self) -> u32 {
         self.present.wrapping_add(self.past)
     }
 

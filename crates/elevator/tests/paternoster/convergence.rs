@@ -58,7 +58,8 @@ fn the_floor_does_not_swing() {
         spread(&sum)
     };
     // The variation of a single run scatters between 0.003 and 0.009, so several are averaged.
-    let all = [78, 79, 80, 81, 82, 83, 160, 161, 163].map(|heavy| [heavy, if heavy < 100 { 20 } else { 40 }]);
+    let all = [78, 79, 80, 81, 82, 83, 160, 161, 163, 77, 84, 85, 76, 86, 159, 158, 164, 165, 166, 157, 167]
+        .map(|heavy| [heavy, if heavy < 100 { 20 } else { 40 }]);
     let mean = |settings: &str| {
         let runs = all.map(|weights| run(settings, weights));
         let of = |value: fn(&(f64, f64)) -> f64| runs.iter().map(value).sum::<f64>() / runs.len() as f64;
