@@ -35,6 +35,8 @@ pub struct Candidate {
 pub(crate) const BFQ_IDLING: &str = "bfq:low_latency=0";
 /// BFQ without idling.
 pub(crate) const BFQ_NO_IDLING: &str = "bfq:low_latency=0,slice_idle=0";
+/// Our own with no bound on what exact shares may cost.
+pub(crate) const PATERNOSTER_EXACT: &str = "paternoster:give=100";
 /// CFQ that idles for groups only.
 pub(crate) const CFQ_BY_GROUP: &str = "cfq:slice_idle=0,quantum=32";
 
@@ -65,7 +67,9 @@ fn of_serve(behaves: Class) -> &'static [&'static str] {
     match behaves {
         Class::SeekBound => &["paternoster", "cfq", BFQ_IDLING, "mqfq", "wfq", "mq-deadline"],
         Class::Array => &["paternoster", CFQ_BY_GROUP, BFQ_IDLING, "mqfq", "wfq", "mq-deadline"],
-        Class::FlashSq | Class::FlashMq => &["paternoster", "mqfq", "wfq", CFQ_BY_GROUP, BFQ_NO_IDLING, "none"],
+        Class::FlashSq | Class::FlashMq => {
+            &["paternoster", PATERNOSTER_EXACT, "mqfq", "wfq", CFQ_BY_GROUP, BFQ_NO_IDLING, "none"]
+        }
         _ => &[],
     }
 }

@@ -15,6 +15,8 @@ use crate::probe::{Cost, OTHERS, Probe, READER, WEIGHTS};
 const QUIET_RATE: f64 = 0.10;
 /// The same for a 99th percentile, which on a slow disk is the worst of some dozen reads.
 const QUIET_LATENCY: f64 = 0.30;
+/// Reads from which on a 99th percentile is not simply the longest of all waits.
+pub const READS_OF_A_P99: u64 = 100;
 /// Fraction of the maximum rate at which that rate counts as reached.
 const KNEE: f64 = 0.90;
 
@@ -50,6 +52,13 @@ pub struct Among {
     pub p99_ns: Estimate,
     /// Bytes per second of the other jobs.
     pub others_bytes_per_s: Estimate,
+    /// The reader's reads per second; `None` in findings of older versions.
+    #[serde(default)]
+    pub reader_ios_per_s: Option<Estimate>,
+    /// The reader's reads in all repetitions, whose percentile it is; `None` in findings of older
+    /// versions.
+    #[serde(default)]
+    pub reads: Option<u64>,
 }
 
 /// Two groups of weights 100 and 800.
@@ -142,6 +151,10 @@ pub struct Findings {
     pub depths: Vec<DepthStep>,
     /// Sequential bandwidth in bytes per second.
     pub bandwidth: Option<Estimate>,
+    /// Bytes per second of the sequential readers that a reader is put beside, without it.
+    pub readers_alone: Option<Estimate>,
+    /// Bytes per second of the sequential writers that a reader is put beside, without it.
+    pub writers_alone: Option<Estimate>,
     /// Bytes per second by position, in percent of the device.
     pub zones: Vec<(u8, Estimate)>,
     /// The candidates, in the order in which they were tried.
@@ -249,6 +262,8 @@ pub fn gather(measurements: &[Measurement], device_spec: &SchedulerSpec, candida
         streams: device.streams(),
         depths: device.depths(),
         bandwidth: device.figure(&Probe::Bandwidth.name(), Measurement::bytes_per_s),
+        readers_alone: device.figure(&Probe::Others { write: false }.name(), Measurement::bytes_per_s),
+        writers_alone: device.figure(&Probe::Others { write: true }.name(), Measurement::bytes_per_s),
         zones: device.zones(),
         cost: device.coefficients(),
         latencies: device.latencies(),
@@ -350,6 +365,8 @@ impl<'a> Gathered<'a> {
         Some(Among {
             p99_ns: self.figure(&name, |run| latency_of(run, READER, 99.0))?,
             others_bytes_per_s: self.figure(&name, |run| bytes_of(run, OTHERS))?,
+            reader_ios_per_s: self.figure(&name, |run| reads_of(run) as f64 * 1e9 / run.window_ns.max(1) as f64),
+            reads: Some(self.named(&name).into_iter().map(reads_of).sum()),
         })
     }
 
@@ -357,7 +374,7 @@ impl<'a> Gathered<'a> {
         let name = Probe::Shares(0).name();
         let runs = self.named(&name);
         Some(Shares {
-            ratio: self.figure(&name, |run| share_ratio(run).unwrap_or(0.0))?,
+            ratio: self.figure(&name, share_ratio)?,
             error: self.figure(&name, share_error)?,
             has_mechanism: runs.iter().all(|run| run.scheduler.has_shares),
             ios_per_s: self.figure(&name, Measurement::ios_per_s)?,
@@ -442,6 +459,11 @@ fn bytes_of(run: &Measurement, path: &str) -> f64 {
     run.groups.iter().find(|group| group.path == path).map_or(0.0, |group| run.per_s(group.bytes()))
 }
 
+/// Reads that the reader completed.
+fn reads_of(run: &Measurement) -> u64 {
+    run.groups.iter().filter(|group| group.path == READER).map(GroupMeasurement::ios).sum()
+}
+
 /// The value to which a run raised `nr_requests`, if the scheduler's default differs and the value
 /// was not requested.
 fn raised_requests(run: &Measurement) -> Option<u32> {
@@ -451,9 +473,10 @@ fn raised_requests(run: &Measurement) -> Option<u32> {
     if is_asked { None } else { own.value.parse().ok() }
 }
 
-fn share_ratio(run: &Measurement) -> Option<f64> {
-    let [light, heavy] = run.groups.as_slice() else { return None };
-    (light.bytes() > 0).then(|| heavy.bytes() as f64 / light.bytes() as f64)
+/// A light group without service counts as one that got one read of 4 KiB, so that this is a number.
+fn share_ratio(run: &Measurement) -> f64 {
+    let [light, heavy] = run.groups.as_slice() else { return 0.0 };
+    heavy.bytes() as f64 / light.bytes().max(4096) as f64
 }
 
 /// The largest deviation of a group's share from its weight's.
@@ -499,13 +522,14 @@ pub(crate) fn noisy(measurements: &[Measurement]) -> Vec<Noisy> {
     found
 }
 
-/// The probes in which a reader waited for about as long as the window lasted; a longer window may
-/// distinguish candidates.
+/// The probes whose window was too short for the reader's 99th percentile: it completed fewer reads
+/// than that needs, or waited for about as long as the window lasted.
 pub(crate) fn cut_short(measurements: &[Measurement]) -> Vec<Noisy> {
     let is_cut = |run: &&Measurement| {
         let is_among =
             [Probe::AmongReaders, Probe::AmongWriters].iter().any(|probe| probe.name() == run.experiment.workload);
-        is_among && latency_of(run, READER, 99.0) >= 0.8 * run.experiment.runtime_ns as f64
+        let is_waiting = || latency_of(run, READER, 99.0) >= 0.8 * run.experiment.runtime_ns as f64;
+        is_among && (reads_of(run) < READS_OF_A_P99 || is_waiting())
     };
     let entry = |run: &Measurement| Noisy {
         probe: run.experiment.workload.clone(),

@@ -37,6 +37,7 @@ mod cost;
 mod device;
 mod findings;
 mod iostune;
+mod mixed;
 mod probe;
 mod recommendation;
 mod rules;
@@ -47,8 +48,11 @@ pub use candidates::{Candidate, RunsIn, short_list};
 pub use class::{Class, Classified, classify, static_choice};
 pub use cost::{Coefficients, CostLine, Latencies, lines as cost_lines};
 pub use device::{Attachment, Device, HostKind};
-pub use findings::{Among, CandidateFindings, DepthStep, Findings, LoadFigures, Noisy, Shares, StreamStep, gather};
+pub use findings::{
+    Among, CandidateFindings, DepthStep, Findings, LoadFigures, Noisy, READS_OF_A_P99, Shares, StreamStep, gather,
+};
 pub use iostune::{Idling, classic_table, idling};
+pub use mixed::{Mixed, MixedSteps};
 pub use probe::{Probe, Timing};
 pub use recommendation::{Advice, Confidence, Item, Recommendation, Verdict};
 pub use rules::recommend;

@@ -37,6 +37,11 @@ pub enum Probe {
     AmongReaders,
     /// The same reader beside 4 sequential writers; this probe writes.
     AmongWriters,
+    /// The jobs that disturb the reader, without it; the writers write.
+    Others {
+        /// The writers instead of the readers.
+        write: bool,
+    },
     /// Two groups, weights 100 and 800, random reads at this depth each.
     Shares(u32),
     /// Inputs of io.cost's model.
@@ -100,6 +105,7 @@ impl Probe {
             Probe::Zone(percent) => format!("zone-{percent}"),
             Probe::AmongReaders => "reader-among-readers".to_owned(),
             Probe::AmongWriters => "reader-among-writers".to_owned(),
+            Probe::Others { write } => format!("others-{}", way(write)),
             Probe::Shares(_) => "shares".to_owned(),
             Probe::Cost(Cost::Bytes { write }) => format!("cost-bytes-{}", way(write)),
             Probe::Cost(Cost::Sequential { write, .. }) => format!("cost-sequential-{}", way(write)),
@@ -118,6 +124,8 @@ impl Probe {
             Probe::Zone(percent) => ("sequential reads at this percentage of the device", Some(percent.into())),
             Probe::AmongReaders => ("one random reader beside 4 sequential ones", None),
             Probe::AmongWriters => ("one random reader beside 4 sequential WRITERS", None),
+            Probe::Others { write: false } => ("4 sequential readers of 1 MiB, 8 at a time each", None),
+            Probe::Others { write: true } => ("4 sequential WRITERS of 256 KiB, 16 at a time each", None),
             Probe::Shares(depth) => {
                 ("two groups 100:800 of random 4 KiB reads, each with this number in flight", Some(depth))
             }
@@ -131,6 +139,7 @@ impl Probe {
     pub fn writes(self) -> bool {
         match self {
             Probe::AmongWriters => true,
+            Probe::Others { write } => write,
             Probe::Cost(
                 Cost::Bytes { write }
                 | Cost::Sequential { write, .. }
@@ -161,12 +170,9 @@ impl Probe {
                 };
                 alone(zone)
             }
-            Probe::AmongReaders => {
-                vec![rooted(READER, vec![random(1, false)]), rooted(OTHERS, vec![streams(4, MIB, 8, false)])]
-            }
-            Probe::AmongWriters => {
-                vec![rooted(READER, vec![random(1, false)]), rooted(OTHERS, vec![streams(4, 256 * KIB, 16, true)])]
-            }
+            Probe::AmongReaders => vec![rooted(READER, vec![random(1, false)]), others(false)],
+            Probe::AmongWriters => vec![rooted(READER, vec![random(1, false)]), others(true)],
+            Probe::Others { write } => vec![others(write)],
             Probe::Shares(depth) => WEIGHTS
                 .iter()
                 .map(|weight| {
@@ -238,6 +244,12 @@ fn rooted(path: &str, jobs: Vec<Job>) -> Group {
     Group { is_in_root: true, ..Group::new(path, Weight::DEFAULT, jobs) }
 }
 
+/// The jobs that disturb a reader.
+fn others(write: bool) -> Group {
+    let job = if write { streams(4, 256 * KIB, 16, true) } else { streams(4, MIB, 8, false) };
+    rooted(OTHERS, vec![job])
+}
+
 fn base(block_bytes: u32, depth: u32, write: bool) -> Job {
     Job {
         name: "io".to_owned(),
@@ -284,6 +296,7 @@ mod tests {
             Probe::Zone(99),
             Probe::AmongReaders,
             Probe::AmongWriters,
+            Probe::Others { write: true },
             Probe::Shares(16),
             Probe::Cost(Cost::Paced { write: true, ios_per_s: 9 }),
         ];

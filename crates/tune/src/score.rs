@@ -1,12 +1,14 @@
 //! Scores the candidates by a goal.
 //!
-//! Five figures count, each relative to the best candidate's: A streams, B random reads, L latency
-//! of a reader among others, F shares, C CPU time. A figure that could not be measured is left out,
-//! and the remaining weights are scaled up.
+//! Six figures count: A streams, B random reads, L latency of a reader among others, F isolation,
+//! C CPU time, T the device's work in the mixed steps. All but F are relative to the best
+//! candidate's. A figure that could not be measured is left out, and the remaining weights are
+//! scaled up.
 //!
-//! Shares may cost throughput: F is the closeness of shares to the weights times the fraction of
-//! the best rate that was reached meanwhile. The groups keep enough requests outstanding that exact
-//! shares need not cost throughput. Source: docs/specifications/harness.md, section 8.6.
+//! A short latency is no merit of a candidate that lets the device idle for it: T counts what was
+//! done in the same steps, and F what the group that is worst off got of its entitlement, which is a
+//! rate. Measuring knows no goal; only the weights of this file do. Source:
+//! docs/specifications/harness.md, section 8.6, and docs/reference/tune.md.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,8 +19,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
-use crate::findings::{CandidateFindings, Findings, Shares};
+use crate::findings::{CandidateFindings, Findings};
+use crate::mixed::MixedSteps;
 
+/// Figures of a score.
+const FIGURES: usize = 6;
+/// Place of F, which is a fraction of what is due already.
+const ISOLATION: usize = 3;
 /// Number of readers whose total rate counts.
 pub(crate) const STREAMS: u32 = 8;
 /// Scores that differ by less than this are equal.
@@ -29,6 +36,10 @@ const WIDEST_TIE: f64 = 0.05;
 /// the goal is latency.
 const FLOOR: f64 = 0.80;
 const FLOOR_FOR_LATENCY: f64 = 0.60;
+/// The same for the device's work in the mixed steps. It is that of latency for each goal, because a
+/// disk that lets a random reader in pays for it by seeks. With shares for a goal there is none:
+/// isolation counts work already.
+const FLOOR_OF_MIXED: f64 = FLOOR_FOR_LATENCY;
 /// The fraction of the best rate of random reads that bfq must reach on flash with several hardware
 /// queues.
 const FLOOR_OF_FLASH_MQ: f64 = 0.90;
@@ -82,22 +93,26 @@ impl FromStr for Goal {
 }
 
 impl Goal {
-    /// Weights of A, B, L, F and C.
-    const fn weights(self) -> [f64; 5] {
+    /// All of them.
+    pub(crate) const ALL: [Goal; 4] = [Goal::Balanced, Goal::Throughput, Goal::Latency, Goal::Fairness];
+
+    /// Weights of A, B, L, F, C and T. Streams, random reads and mixed steps are three views of
+    /// throughput, so T takes its weight from A and B.
+    const fn weights(self) -> [f64; FIGURES] {
         match self {
-            Goal::Throughput => [0.5, 0.3, 0.1, 0.0, 0.1],
-            Goal::Latency => [0.15, 0.15, 0.6, 0.0, 0.1],
-            Goal::Fairness => [0.2, 0.1, 0.2, 0.4, 0.1],
-            Goal::Balanced => [0.3, 0.2, 0.3, 0.1, 0.1],
+            Goal::Throughput => [0.4, 0.2, 0.1, 0.0, 0.1, 0.2],
+            Goal::Latency => [0.1, 0.1, 0.6, 0.0, 0.1, 0.1],
+            Goal::Fairness => [0.15, 0.05, 0.2, 0.4, 0.1, 0.1],
+            Goal::Balanced => [0.2, 0.15, 0.3, 0.1, 0.1, 0.15],
         }
     }
 
     /// Weights of the figures that a change must improve: those that the goal is about.
-    const fn main_weights(self) -> [f64; 5] {
+    const fn main_weights(self) -> [f64; FIGURES] {
         match self {
-            Goal::Throughput => [0.5, 0.3, 0.0, 0.0, 0.0],
-            Goal::Latency => [0.0, 0.0, 1.0, 0.0, 0.0],
-            Goal::Fairness => [0.0, 0.0, 0.0, 1.0, 0.0],
+            Goal::Throughput => [0.4, 0.2, 0.0, 0.0, 0.0, 0.2],
+            Goal::Latency => [0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+            Goal::Fairness => [0.0, 0.0, 0.0, 1.0, 0.0, 0.0],
             Goal::Balanced => self.weights(),
         }
     }
@@ -105,13 +120,13 @@ impl Goal {
     /// Whether a candidate's figure of this probe matters for the goal; noise in other figures
     /// decides nothing.
     pub(crate) fn is_about(self, probe: &str) -> bool {
-        let [streams, random, latency, shares, _] = self.main_weights();
+        let [streams, random, latency, isolation, ..] = self.main_weights();
         let kind = probe.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
         match kind {
             "streams" => streams > 0.0,
             "random" => random > 0.0,
             "reader-among-readers" | "reader-among-writers" => latency > 0.0,
-            "shares" => shares > 0.0,
+            "shares" => isolation > 0.0,
             _ => true,
         }
     }
@@ -131,8 +146,8 @@ pub struct Part {
 pub struct Score {
     /// The candidate.
     pub spec: SchedulerSpec,
-    /// A, B, L, F, C; `None` if not measured.
-    pub parts: [Option<Part>; 5],
+    /// A, B, L, F, C, T; `None` if not measured.
+    pub parts: [Option<Part>; FIGURES],
     /// The weighted sum, 0 to 1.
     pub total: f64,
     /// Half width of its confidence interval.
@@ -169,8 +184,8 @@ impl Scores {
     }
 }
 
-/// Figures of one candidate that are compared: A, B, L, F, C, not yet relative to the best.
-type Raw = [Option<Estimate>; 5];
+/// Figures of one candidate that are compared: A, B, L, F, C, T, not yet relative to the best.
+type Raw = [Option<Estimate>; FIGURES];
 
 /// Scores the candidates of `list`, which is in order of preference. `None` if no candidate was
 /// measured.
@@ -180,10 +195,13 @@ pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: 
     // criterion where the goal is shares or latency.
     let has_load = list.iter().filter_map(|spec| findings.of(spec)).any(|candidate| candidate.load.is_some());
     let has_floors = !(has_load && matches!(goal, Goal::Fairness | Goal::Latency));
-    let rates = list.iter().filter_map(|spec| Some(findings.of(spec)?.shares.as_ref()?.ios_per_s.mean));
-    let best_ios_per_s = rates.reduce(f64::max);
+    let found: Vec<(&SchedulerSpec, &CandidateFindings, MixedSteps)> = list
+        .iter()
+        .filter_map(|spec| findings.of(spec).map(|candidate| (spec, candidate, findings.mixed(candidate))))
+        .collect();
+    let most_work = most_work(found.iter().map(|(.., mixed)| *mixed));
     let measured: Vec<(&SchedulerSpec, Raw)> =
-        list.iter().filter_map(|spec| Some((spec, raw(findings.of(spec)?, knee, best_ios_per_s)))).collect();
+        found.iter().map(|(spec, candidate, mixed)| (*spec, raw(candidate, *mixed, most_work, knee))).collect();
     let raws: Vec<Raw> = measured.iter().map(|(_, raw)| *raw).collect();
     if raws.iter().all(|raw| raw.iter().all(Option::is_none)) {
         return None;
@@ -214,12 +232,11 @@ pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: 
     Some(Scores { scores, winner, by_preference })
 }
 
-/// `best_ios_per_s` is the best rate of any candidate while shares were measured. If it is set, the
-/// shares of a candidate without that measurement score 0.
-fn raw(candidate: &CandidateFindings, knee: u32, best_ios_per_s: Option<f64>) -> Raw {
+fn raw(candidate: &CandidateFindings, mixed: MixedSteps, most_work: [f64; 3], knee: u32) -> Raw {
     if let Some(load) = &candidate.load {
+        // Its groups are not run alone, so that their weights are the yardstick.
         let fair = load.share_error.map(|error| Estimate { mean: (1.0 - error.mean).max(0.0), ..error });
-        return [Some(load.bytes_per_s), None, Some(inverse(load.p99_ns)), fair, None];
+        return [Some(load.bytes_per_s), None, Some(inverse(load.p99_ns)), fair, None, None];
     }
     let among = [&candidate.among_readers, &candidate.among_writers];
     let latencies: Vec<Estimate> = among.into_iter().flatten().map(|among| inverse(among.p99_ns)).collect();
@@ -227,12 +244,38 @@ fn raw(candidate: &CandidateFindings, knee: u32, best_ios_per_s: Option<f64>) ->
         candidate.streams_of(STREAMS).copied(),
         candidate.random_at(knee).map(|step| step.ios_per_s),
         geometric_mean(&latencies),
-        match (&candidate.shares, best_ios_per_s) {
-            (Some(shares), Some(best)) => Some(nearness(shares, best)),
-            (_, best) => best.map(|_| Estimate { mean: 0.0, sd: 0.0, ci95: None, n: 0 }),
-        },
+        mixed.isolation().map(|isolation| with_noise_of(isolation, candidate)),
         candidate.cpu_ns_per_io.map(inverse),
+        work(mixed, most_work).map(|work| with_noise_of(work, candidate)),
     ]
+}
+
+/// A mean of mixed steps, with the relative noise of the most variable of them.
+fn with_noise_of(mean: f64, candidate: &CandidateFindings) -> Estimate {
+    let among = [&candidate.among_readers, &candidate.among_writers].into_iter().flatten();
+    let others = among.flat_map(|among| [Some(among.others_bytes_per_s), among.reader_ios_per_s]);
+    let shares = candidate.shares.as_ref().map(|shares| shares.ratio);
+    let noise = others.chain([shares]).flatten().map(|figure| relative(&figure)).fold(0.0, f64::max);
+    Estimate { mean, sd: 0.0, ci95: Some(mean * noise.min(1.0)), n: 1 }
+}
+
+/// The most work that any candidate got out of the device, per mixed step.
+fn most_work(steps: impl Iterator<Item = MixedSteps>) -> [f64; 3] {
+    steps.map(work_of).fold([0.0; 3], |most, own| std::array::from_fn(|at| most[at].max(own[at].unwrap_or(0.0))))
+}
+
+fn work_of(mixed: MixedSteps) -> [Option<f64>; 3] {
+    [mixed.among_readers, mixed.among_writers, mixed.shares].map(|step| Some(step?.work))
+}
+
+/// Mean work of the mixed steps, each relative to the most that any candidate got done.
+fn work(mixed: MixedSteps, most_work: [f64; 3]) -> Option<f64> {
+    let parts: Vec<f64> = work_of(mixed)
+        .into_iter()
+        .zip(most_work)
+        .filter_map(|(work, most)| work.map(|work| if most > 0.0 { work / most } else { 1.0 }))
+        .collect();
+    (!parts.is_empty()).then(|| parts.iter().sum::<f64>() / parts.len() as f64)
 }
 
 /// The reciprocal of a figure for which smaller is better, with the same relative spread.
@@ -249,14 +292,6 @@ fn inverse(estimate: Estimate) -> Estimate {
     }
 }
 
-/// Closeness of shares to the weights times the fraction of the best rate that was reached
-/// meanwhile. Shares that leave the device idle are worth no more than the throughput that remains.
-fn nearness(shares: &Shares, best_ios_per_s: f64) -> Estimate {
-    let rate = if best_ios_per_s > 0.0 { shares.ios_per_s.mean / best_ios_per_s } else { 1.0 };
-    let mean = if shares.has_mechanism { (1.0 - shares.error.mean).max(0.0) * rate } else { 0.0 };
-    Estimate { mean, ..shares.error }
-}
-
 /// Combines latencies beside readers and beside writers, so that a bad one is not hidden by a good
 /// one.
 fn geometric_mean(values: &[Estimate]) -> Option<Estimate> {
@@ -271,12 +306,12 @@ fn relative(estimate: &Estimate) -> f64 {
     estimate.relative_half_width().unwrap_or(0.0)
 }
 
-/// Figures as fractions of the best. Shares are fractions of what is due already.
-fn parts(own: &Raw, all: &[Raw]) -> [Option<Part>; 5] {
-    let mut parts = [None; 5];
+/// Figures as fractions of the best. Isolation is a fraction of what is due already.
+fn parts(own: &Raw, all: &[Raw]) -> [Option<Part>; FIGURES] {
+    let mut parts = [None; FIGURES];
     for (index, part) in parts.iter_mut().enumerate() {
         let best = all.iter().filter_map(|raw| raw[index]).map(|estimate| estimate.mean).fold(0.0, f64::max);
-        let scale = if index == 3 || best <= 0.0 { 1.0 } else { best };
+        let scale = if index == ISOLATION || best <= 0.0 { 1.0 } else { best };
         *part = own[index]
             .map(|estimate| Part { value: estimate.mean / scale, noise: estimate.ci95.unwrap_or(0.0) / scale });
     }
@@ -284,7 +319,7 @@ fn parts(own: &Raw, all: &[Raw]) -> [Option<Part>; 5] {
 }
 
 /// The weighted mean of the figures that were measured, and its noise.
-fn weighted(parts: &[Option<Part>; 5], weights: [f64; 5]) -> (f64, f64) {
+fn weighted(parts: &[Option<Part>; FIGURES], weights: [f64; FIGURES]) -> (f64, f64) {
     let there = || parts.iter().zip(weights).filter_map(|(part, weight)| Some((part.as_ref()?, weight)));
     let sum: f64 = there().map(|(_, weight)| weight).sum();
     if sum <= 0.0 {
@@ -296,7 +331,7 @@ fn weighted(parts: &[Option<Part>; 5], weights: [f64; 5]) -> (f64, f64) {
 }
 
 /// Why a candidate is unsuitable for this device regardless of its score.
-fn unsuitable(parts: &[Option<Part>; 5], behaves: Class, spec: &SchedulerSpec, goal: Goal) -> Option<String> {
+fn unsuitable(parts: &[Option<Part>; FIGURES], behaves: Class, spec: &SchedulerSpec, goal: Goal) -> Option<String> {
     let is_flash = matches!(behaves, Class::FlashSq | Class::FlashMq);
     let waits = spec.name == "bfq" && spec.setting("slice_idle").is_none_or(|value| value != "0");
     if is_flash && waits && goal != Goal::Fairness {
@@ -305,14 +340,17 @@ fn unsuitable(parts: &[Option<Part>; 5], behaves: Class, spec: &SchedulerSpec, g
     too_slow(parts, behaves, &spec.name, goal)
 }
 
-fn too_slow(parts: &[Option<Part>; 5], behaves: Class, name: &str, goal: Goal) -> Option<String> {
+fn too_slow(parts: &[Option<Part>; FIGURES], behaves: Class, name: &str, goal: Goal) -> Option<String> {
     let floor = if goal == Goal::Latency { FLOOR_FOR_LATENCY } else { FLOOR };
     let for_random = if behaves == Class::FlashMq && name == "bfq" { FLOOR_OF_FLASH_MQ } else { floor };
     let below = |part: Option<Part>, floor: f64, what: &str| {
         let value = part?.value;
         (value < floor).then(|| format!("{what} {:.0} % of the best, below {:.0} %", value * 100.0, floor * 100.0))
     };
-    below(parts[0], floor, "streams").or_else(|| below(parts[1], for_random, "random reads"))
+    let mixed = if goal == Goal::Fairness { 0.0 } else { FLOOR_OF_MIXED };
+    below(parts[0], floor, "streams")
+        .or_else(|| below(parts[1], for_random, "random reads"))
+        .or_else(|| below(parts[5], mixed, "work of mixed loads"))
 }
 
 #[cfg(test)]
@@ -325,7 +363,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Streams in MB/s, random reads per second, the reader's p99 in ms, the error of shares.
+    /// Streams in MB/s, random reads per second, the reader's p99 in ms, shares as x in 1:x.
     fn candidate(text: &str, streams: f64, random: f64, p99_ms: f64, share: Option<f64>) -> CandidateFindings {
         let mut random_step = depths(1e6, 1.0).remove(0);
         random_step.ios_per_s = exact(random);
@@ -333,11 +371,16 @@ mod tests {
             spec: text.to_owned(),
             streams: vec![StreamStep { count: STREAMS, bytes_per_s: exact(streams * 1e6), each_bytes_per_s: vec![] }],
             depths: vec![random_step],
-            among_readers: Some(Among { p99_ns: exact(p99_ms * 1e6), others_bytes_per_s: exact(1.0) }),
-            shares: Some(Shares {
-                ratio: exact(8.0),
-                error: exact(share.unwrap_or(3.5)),
-                has_mechanism: share.is_some(),
+            among_readers: Some(Among {
+                p99_ns: exact(p99_ms * 1e6),
+                others_bytes_per_s: exact(1.0),
+                reader_ios_per_s: None,
+                reads: None,
+            }),
+            shares: share.map(|ratio| Shares {
+                ratio: exact(ratio),
+                error: exact(0.0),
+                has_mechanism: true,
                 ios_per_s: exact(random),
                 requests: None,
             }),
@@ -353,8 +396,8 @@ mod tests {
 
     fn disk() -> Vec<CandidateFindings> {
         vec![
-            candidate("bfq:low_latency=0", 61.2, 101.0, 131.0, Some(0.1)),
-            candidate("bfq", 11.8, 94.0, 118.0, Some(0.3)),
+            candidate("bfq:low_latency=0", 61.2, 101.0, 131.0, Some(7.8)),
+            candidate("bfq", 11.8, 94.0, 118.0, Some(6.9)),
             candidate("mq-deadline", 11.4, 97.0, 365.0, None),
         ]
     }
@@ -377,7 +420,7 @@ mod tests {
 
     #[test]
     fn on_flash_idling_is_accepted_only_for_shares() {
-        let two = vec![candidate("bfq", 100.0, 1000.0, 5.0, Some(0.1)), candidate("none", 95.0, 950.0, 9.0, None)];
+        let two = vec![candidate("bfq", 100.0, 1000.0, 5.0, Some(7.8)), candidate("none", 95.0, 950.0, 9.0, None)];
         let won = |goal| {
             let findings = Findings { candidates: two.clone(), ..Findings::default() };
             let list: Vec<SchedulerSpec> = two.iter().map(|it| spec(&it.spec)).collect();
@@ -391,19 +434,18 @@ mod tests {
 
     #[test]
     fn shares_that_idle_the_device_are_worth_less() {
-        let with = |text: &str, ratio: f64, error: f64, ios_per_s: f64| {
-            let mut one = candidate(text, 100.0, 1000.0, 5.0, Some(error));
-            let shares = one.shares.as_mut().unwrap();
-            (shares.ratio, shares.ios_per_s) = (exact(ratio), exact(ios_per_s));
+        let with = |text: &str, ratio: Option<f64>, ios_per_s: f64| {
+            let mut one = candidate(text, 100.0, 700.0, 5.0, ratio);
+            one.shares.iter_mut().for_each(|shares| shares.ios_per_s = exact(ios_per_s));
             one
         };
-        let candidates =
-            vec![with("cfq", 9.0, 0.1, 430.0), with("mqfq", 8.0, 0.0, 680.0), with("none", 1.0, 3.5, 700.0)];
+        let candidates = vec![with("cfq", Some(9.0), 430.0), with("mqfq", Some(8.0), 680.0), with("none", None, 700.0)];
         let list: Vec<SchedulerSpec> = candidates.iter().map(|it| spec(&it.spec)).collect();
         let findings = Findings { candidates, ..Findings::default() };
         let scores = score(&findings, &list, Class::FlashMq, Goal::Fairness).unwrap();
-        let f: Vec<f64> = scores.scores.iter().map(|score| (score.parts[3].unwrap().value * 100.0).round()).collect();
-        assert_eq!(f, [55.0, 97.0, 0.0]);
+        let f: Vec<f64> =
+            scores.scores.iter().map(|score| (score.parts[ISOLATION].unwrap().value * 100.0).round()).collect();
+        assert_eq!(f, [55.0, 97.0, 56.0]);
     }
 
     #[test]
@@ -438,14 +480,14 @@ mod tests {
 
     #[test]
     fn shares_count_where_they_are_the_goal() {
-        let two = vec![candidate("none", 100.0, 1000.0, 10.0, None), candidate("bfq", 90.0, 900.0, 11.0, Some(0.1))];
+        let two = vec![candidate("none", 100.0, 1000.0, 10.0, None), candidate("bfq", 90.0, 900.0, 11.0, Some(7.8))];
         assert_eq!(won(two.clone(), Goal::Fairness), "bfq");
         assert_eq!(won(two, Goal::Throughput), "none");
     }
 
     #[test]
     fn what_was_not_measured_does_not_count() {
-        let parts = [Some(Part { value: 0.5, noise: 0.0 }), None, None, None, None];
+        let parts = [Some(Part { value: 0.5, noise: 0.0 }), None, None, None, None, None];
         assert_eq!(weighted(&parts, Goal::Balanced.weights()), (0.5, 0.0));
         assert_eq!(
             "balnced".parse::<Goal>().unwrap_err().help,

@@ -28,15 +28,16 @@ const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// Positions at which zones are read, in percent of the device.
 const ZONES: [u8; 5] = [0, 25, 50, 75, 98];
 /// Fractions of the budget for the device alone and for the candidates; the rest is for trials and
-/// repetitions.
-const PARTS: [f64; 2] = [0.35, 0.45];
-/// The same if the goal is latency, which takes longer to measure than rates.
-const PARTS_FOR_LATENCY: [f64; 2] = [0.25, 0.60];
+/// repetitions. The same for each goal, so that figures do not depend on it.
+const PARTS: [f64; 2] = [0.25, 0.60];
 /// Latency of a random read, in nanoseconds, from which on one step has too few reads for a 99th
 /// percentile.
 const SLOW_READ_NS: f64 = 2e6;
-/// Number of steps that a latency probe of such a slow device lasts if the goal is latency.
+/// Number of steps that a latency probe of such a slow device lasts.
 const STEPS_OF_A_WAIT: u64 = 4;
+/// Unmeasured time before a candidate's figures on a simulated device, whose time costs nothing: the
+/// schedulers that adapt to the device have done so by then (docs/reference/tune.md).
+const SETTLING_NS: u64 = 2 * SECOND_NS;
 /// Shortest useful step.
 const SHORTEST_STEP_NS: u64 = 300_000_000;
 /// Number of times that noisy steps are repeated, each time for twice as long.
@@ -290,7 +291,8 @@ impl Tuner {
     fn of_device(&self) -> Vec<Question> {
         let mut probes: Vec<Probe> = COUNTS.map(Probe::Streams).to_vec();
         probes.extend(DEPTHS.map(Probe::Depth));
-        probes.push(Probe::Bandwidth);
+        probes.extend([Probe::Bandwidth, Probe::Others { write: false }]);
+        probes.extend(self.device.may_write.then_some(Probe::Others { write: true }));
         if self.device.is_rotational && self.device.host != HostKind::Engine {
             probes.extend(ZONES.map(Probe::Zone));
         }
@@ -323,23 +325,29 @@ impl Tuner {
         questions
     }
 
-    /// Settings worth trying on the winner.
+    /// Settings worth trying on the winner of any goal: what is measured does not depend on the
+    /// goal.
     fn of_trials(&self) -> Vec<Question> {
         if !self.request.load.is_empty() {
             return Vec::new();
         }
         let findings = self.findings();
         let class = classify(&self.device, &findings);
-        let Request { goal, only, .. } = &self.request;
-        let case = Case { device: &self.device, findings: &findings, class: &class, goal: *goal, only };
-        let Some(scores) = case.scores(RunsIn::Kernel) else { return Vec::new() };
-        let found = trials(&case, &scores.best().spec).into_iter();
-        found
-            .flat_map(|trial| {
-                let spec = trial.spec;
-                trial.probes.into_iter().map(move |probe| Question { probe, spec: spec.clone() })
-            })
-            .collect()
+        let mut questions: Vec<Question> = Vec::new();
+        for goal in Goal::ALL {
+            let only = &self.request.only;
+            let case = Case { device: &self.device, findings: &findings, class: &class, goal, only };
+            let Some(scores) = case.scores(RunsIn::Kernel) else { continue };
+            for trial in trials(&case, &scores.best().spec) {
+                let asked = trial.probes.into_iter().map(|probe| Question { probe, spec: trial.spec.clone() });
+                for question in asked {
+                    if !questions.contains(&question) {
+                        questions.push(question);
+                    }
+                }
+            }
+        }
+        questions
     }
 
     /// Questions for io.cost. Writes come first, so that reads find written data.
@@ -367,14 +375,19 @@ impl Tuner {
     fn timing_of(&self, stage: Stage, questions: &[Question]) -> Timing {
         let pace = self.request.pace;
         let mut timing = Timing { ramp_ns: pace.ramp_ns, step_ns: pace.step_ns, repeats: pace.repeats, first_set: 1 };
-        let part = self.part(stage);
+        let part = Self::part(stage);
         match stage {
             Stage::Cost | Stage::Paced => {
                 timing.repeats = 1;
                 timing.step_ns = pace.cost_step_ns;
             }
             Stage::Device => {}
-            _ => timing.first_set = FIRST_SET_OF_CANDIDATES,
+            _ => {
+                timing.first_set = FIRST_SET_OF_CANDIDATES;
+                if self.device.host == HostKind::Simulator {
+                    timing.ramp_ns = timing.ramp_ns.max(SETTLING_NS);
+                }
+            }
         }
         let load_ns = self.request.load_ns.filter(|_| stage == Stage::Candidates);
         if let Some(load_ns) = load_ns {
@@ -409,7 +422,7 @@ impl Tuner {
         // Limits the repetitions of a stage to its part of the budget, because later stages need
         // theirs.
         let once_ns: u64 = lengths.iter().zip(&fit.is_kept).filter(|(_, kept)| **kept).map(|((_, ns), _)| ns).sum();
-        let part_ns = fraction(self.request.pace.budget_ns.unwrap_or(left_ns), self.part(stage));
+        let part_ns = fraction(self.request.pace.budget_ns.unwrap_or(left_ns), Self::part(stage));
         let in_part = u32::try_from(part_ns / once_ns.max(1)).unwrap_or(u32::MAX).max(1);
         let (repeats, wanted) = (fit.repeats.min(in_part), self.timing.repeats);
         if repeats < wanted {
@@ -429,8 +442,8 @@ impl Tuner {
     }
 
     /// A stage's part of the budget.
-    fn part(&self, stage: Stage) -> f64 {
-        let [for_device, for_candidates] = self.parts();
+    fn part(stage: Stage) -> f64 {
+        let [for_device, for_candidates] = PARTS;
         match stage {
             Stage::Device => for_device,
             Stage::Candidates => for_candidates,
@@ -438,15 +451,11 @@ impl Tuner {
         }
     }
 
-    const fn parts(&self) -> [f64; 2] {
-        if matches!(self.request.goal, Goal::Latency) { PARTS_FOR_LATENCY } else { PARTS }
-    }
-
     /// Length of a run of this probe, in steps.
     fn steps(&self, probe: Probe) -> u64 {
         let is_wait = matches!(probe, Probe::AmongReaders | Probe::AmongWriters);
         let is_slow = || self.findings().random_read_p50_ns().is_some_and(|p50_ns| p50_ns >= SLOW_READ_NS);
-        if is_wait && self.request.goal == Goal::Latency && is_slow() { STEPS_OF_A_WAIT } else { 1 }
+        if is_wait && is_slow() { STEPS_OF_A_WAIT } else { 1 }
     }
 
     fn steps_of(&self, questions: &[Question]) -> u64 {
@@ -536,7 +545,7 @@ impl Tuner {
         let once_ns = self.steps_of(questions) * step_ns + beside_ns;
         // Repeating noisy device probes must not use up the time of the candidates.
         let is_device = self.timing.first_set < FIRST_SET_OF_CANDIDATES;
-        let [_, for_candidates] = self.parts();
+        let [_, for_candidates] = PARTS;
         let reserved = if is_device { for_candidates } else { 0.0 };
         let left_ns = self
             .request

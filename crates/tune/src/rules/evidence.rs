@@ -61,6 +61,17 @@ pub fn against(case: &Case<'_>, old: &SchedulerSpec, new: &SchedulerSpec) -> Str
     texts.join(", ")
 }
 
+/// Isolation and work of the mixed steps under both schedulers, such as `isolation 12 % -> 44 %, work
+/// of mixed loads 100 % -> 93 %`; `None` if they were not measured.
+pub fn mixed_figures(case: &Case<'_>, old: &SchedulerSpec, new: &SchedulerSpec) -> Option<String> {
+    let of = |spec: &SchedulerSpec| Some(case.findings.mixed(case.findings.of(spec)?));
+    let (before, after) = (of(old)?, of(new)?);
+    let percent = |part: f64| format!("{:.0} %", part * 100.0);
+    let isolation = format!("isolation {} -> {}", percent(before.isolation()?), percent(after.isolation()?));
+    let work = format!("work of mixed loads {} -> {}", percent(before.work()?), percent(after.work()?));
+    Some(format!("{isolation}, {work} of the device"))
+}
+
 /// Shares before and after, such as `shares none -> 1:7.8, due 1:8`.
 fn of_shares(before: Option<&Shares>, after: Option<&Shares>, is_same: bool) -> String {
     let text = |shares: Option<&Shares>| match shares.filter(|shares| shares.has_mechanism) {

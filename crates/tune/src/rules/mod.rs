@@ -25,7 +25,7 @@ use crate::findings::Findings;
 use crate::iostune::{Idling, idling};
 use crate::recommendation::{Advice, Confidence, Item, Recommendation, Verdict};
 use crate::score::{Goal, STREAMS, Score, Scores, score};
-use evidence::{against, megabytes, reason_of};
+use evidence::{against, megabytes, mixed_figures, reason_of};
 
 /// Deviation of a share from which on a warning is given.
 const SHARES_LOST: f64 = 0.25;
@@ -268,17 +268,20 @@ fn for_serve(case: &Case<'_>) -> Option<Advice> {
     };
     let mut items = vec![first];
     items.extend(settings::of_server(case, &winner));
-    Some(Advice {
-        runs_in: RunsIn::Serve,
-        verdict: Verdict::Change,
-        spec: winner,
-        items,
-        left: scores
-            .scores
-            .iter()
-            .filter_map(|score| Some(format!("{}: {}", score.spec, score.dropped.as_ref()?)))
-            .collect(),
-        scores: Some(scores),
+    let mut left: Vec<String> = against_default(case, &scores, &list[0]).into_iter().collect();
+    left.extend(scores.scores.iter().filter_map(|score| Some(format!("{}: {}", score.spec, score.dropped.as_ref()?))));
+    Some(Advice { runs_in: RunsIn::Serve, verdict: Verdict::Change, spec: winner, items, left, scores: Some(scores) })
+}
+
+/// Why another scheduler than `hoistway serve`'s default is recommended, with the figures of both;
+/// `None` for the default itself.
+fn against_default(case: &Case<'_>, scores: &Scores, default: &SchedulerSpec) -> Option<String> {
+    let (best, own) = (scores.best(), scores.of(default)?);
+    (best.spec != *default).then(|| {
+        let figures = against(case, default, &best.spec);
+        let mixed = mixed_figures(case, default, &best.spec).map_or_else(String::new, |text| format!(", {text}"));
+        let (from, to) = (own.total, best.total);
+        format!("{default}, the default of hoistway serve: score {from:.2} -> {to:.2}, {figures}{mixed}")
     })
 }
 

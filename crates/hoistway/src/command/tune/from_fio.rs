@@ -287,5 +287,5 @@ fn depths(samples: &[&Sample]) -> Vec<DepthStep> {
 fn among(samples: &[&Sample], wanted: Figure) -> Option<Among> {
     let p99_ns = figure(samples, wanted, |sample| latency(sample).percentile_ns(99.0) as f64)?;
     let others_bytes_per_s = figure(samples, wanted, |sample| sample.others)?;
-    Some(Among { p99_ns, others_bytes_per_s })
+    Some(Among { p99_ns, others_bytes_per_s, reader_ios_per_s: None, reads: None })
 }

@@ -381,7 +381,11 @@ fn conclude(found: &Found, arguments: &TuneArguments, reporter: Reporter) -> Out
     let emit = arguments.showing.emit.or(arguments.showing.json.then_some(Emit::Json));
     match emit {
         Some(emit) => print(&emitted(emit, found, reporter)?)?,
-        None => print(&show::text(&saved.device, &saved.findings, recommendation))?,
+        None => {
+            let text = show::text(&saved.device, &saved.findings, recommendation);
+            let terminal = terminal_size::terminal_size_of(std::io::stdout());
+            print(&terminal.map_or_else(|| text.clone(), |(width, _)| show::wrapped(&text, width.0.into())))?;
+        }
     }
     let exit = match recommendation.kernel.verdict {
         Verdict::Inconclusive => Exit::Inconclusive,

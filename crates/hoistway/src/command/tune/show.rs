@@ -4,8 +4,15 @@
 use std::fmt::Write;
 
 use hoistway_tune::{
-    Advice, CandidateFindings, Class, Device, Findings, HostKind, Recommendation, RunsIn, Score, Verdict,
+    Advice, Among, CandidateFindings, Class, Device, Findings, HostKind, READS_OF_A_P99, Recommendation, RunsIn, Score,
+    Verdict,
 };
+
+/// What the columns of the candidates' table mean.
+const LEGEND: &str =
+    "  p99: a random reader's wait beside 4 sequential readers or writers; 1:8: shares of two groups of that weight
+  isolation, work: mean of these three; got / entitled of who is worst off, and what the device did of what it can
+";
 
 /// The whole text.
 pub fn text(device: &Device, findings: &Findings, recommendation: &Recommendation) -> String {
@@ -26,6 +33,33 @@ pub fn text(device: &Device, findings: &Findings, recommendation: &Recommendatio
         let _ = writeln!(text, "waiting for readers (the rule of iostune): {why}");
     }
     recommendation.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
+    text
+}
+
+/// The text for a terminal of this width: sentences are broken between words and go on below their
+/// own beginning; tables keep their rows.
+pub fn wrapped(text: &str, width: usize) -> String {
+    text.lines().map(|line| wrapped_line(line, width) + "\n").collect()
+}
+
+fn wrapped_line(line: &str, width: usize) -> String {
+    let is_sentence = [": ", "note", "class"].iter().any(|mark| line.contains(mark));
+    if line.chars().count() <= width || !is_sentence {
+        return line.to_owned();
+    }
+    let own = line.chars().take_while(|c| *c == ' ').count();
+    let indent = " ".repeat(own + 2);
+    let (mut text, mut used) = (" ".repeat(own), own);
+    for word in line.split_inclusive(' ').skip_while(|word| *word == " ") {
+        let length = word.trim_end().chars().count();
+        if used > own + 2 && used + length > width {
+            text.truncate(text.trim_end().len());
+            text = text + "\n" + &indent;
+            used = indent.len();
+        }
+        text += word;
+        used += word.chars().count();
+    }
     text
 }
 
@@ -104,13 +138,22 @@ fn table(findings: &Findings, recommendation: &Recommendation) -> String {
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
+    if !has_load {
+        text.push_str(LEGEND);
+        let is_few = |among: &Option<Among>| {
+            among.as_ref().is_some_and(|it| it.reads.is_some_and(|reads| reads < READS_OF_A_P99))
+        };
+        if findings.candidates.iter().any(|it| is_few(&it.among_readers) || is_few(&it.among_writers)) {
+            text.push_str("  *: fewer than 100 reads, so that it is about the longest wait\n");
+        }
+    }
     text
 }
 
 fn head_row(has_load: bool, knee: u32) -> Vec<String> {
     let load = ["", "load MB/s", "p99", "shares", "score", ""];
-    let probes =
-        ["", "streams x8", &format!("4K rand x{knee}"), "reader p99 + readers", "+ writers", "shares 1:8", "score", ""];
+    let random = format!("4K rand x{knee}");
+    let probes = ["", "streams x8", &random, "p99 + readers", "+ writers", "1:8", "isolation", "work", "score", ""];
     if has_load { load.map(str::to_owned).to_vec() } else { probes.map(str::to_owned).to_vec() }
 }
 
@@ -134,12 +177,21 @@ fn row(
         cells.push(
             candidate.random_at(findings.knee()).map_or_else(dash, |step| format!("{:.0}/s", step.ios_per_s.mean)),
         );
-        let p99 =
-            |among: &Option<hoistway_tune::Among>| among.as_ref().map_or_else(dash, |among| time(among.p99_ns.mean));
+        let p99 = |among: &Option<Among>| {
+            among.as_ref().map_or_else(dash, |among| {
+                let few = if among.reads.is_some_and(|reads| reads < READS_OF_A_P99) { "*" } else { "" };
+                time(among.p99_ns.mean) + few
+            })
+        };
         cells.push(p99(&candidate.among_readers));
         cells.push(p99(&candidate.among_writers));
         let shares = candidate.shares.as_ref().filter(|shares| shares.has_mechanism);
         cells.push(shares.map_or_else(|| "no".to_owned(), |shares| format!("1:{:.1}", shares.ratio.mean)));
+        let mixed = findings.mixed(candidate);
+        let percent = |part: Option<f64>| part.map_or_else(dash, |part| format!("{:.0} %", part * 100.0));
+        // Settings that were tried on the best have some of the steps only, which compare with nothing.
+        let is_whole = findings.candidates.iter().all(|it| findings.mixed(it).known().count() <= mixed.known().count());
+        cells.extend([mixed.isolation(), mixed.work()].map(|part| percent(part.filter(|_| is_whole))));
     }
     let (score, mark) = scored(candidate, recommendation);
     cells.extend([score, mark]);
@@ -206,13 +258,24 @@ fn advice(text: &mut String, name: &str, recommendation: &Recommendation, advice
         let _ = writeln!(text, "  wbt_lat_usec is off while bfq is active; the kernel does that");
     }
     for left in &advice.left {
-        let _ = writeln!(text, "  not changed: {left}");
+        let what = if advice.runs_in == RunsIn::Serve { "not chosen" } else { "not changed" };
+        let _ = writeln!(text, "  {what}: {left}");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_are_broken_between_words_and_rows_are_not() {
+        let text = "  not changed: one two three four\nmq-deadline     256.0 MB/s      44669/s   20.9 ms\nnote: a b\n";
+        let wrapped = wrapped(text, 20);
+        assert_eq!(
+            wrapped,
+            "  not changed: one\n    two three four\nmq-deadline     256.0 MB/s      44669/s   20.9 ms\nnote: a b\n"
+        );
+    }
 
     #[test]
     fn sizes_and_times_are_short() {
