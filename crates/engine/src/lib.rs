@@ -63,5 +63,5 @@ pub use shard::{
     EndReason, Fill, GroupStatus, LocalClient, LocalClientId, LocalRequest, OnEnd, Payload, ShardStatus, TunableStatus,
     UblkDevice, Unanswered, VolumeStatus, most_threads,
 };
-pub use turn::ConnectionBounds;
+pub use turn::{ConnectionBounds, Window};
 pub use volume::{ClientSocket, ConnectionId, Eviction, GroupHandle, LocalConnection, ShardHandle, VolumeId, start};

@@ -2,17 +2,34 @@
 //! requests outstanding: numbers and the sentences that `ctl status`, `top` and the server's log
 //! show.
 //!
+//! What is due to a group is its entitlement now: by weight, at most what it would do if none of its
+//! requests waited, and of what others leave. That cap is seen from here by Little's law:
+//!
+//! ```text
+//! N = most requests seen outstanding, L = mean here, W = mean of those waiting, A = N - L at the client
+//! cap = got x N / (A + L - W) = got x N / (N - W)
+//! ```
+//!
+//! Source: docs/concepts/entitlement.md.
+//!
 //! Shares are exact only while every tenant has its share of the requests in flight, so each tenant
 //! bounds their number to outstanding / share. The least of these bounds is N*; where the device
 //! needs more than N* to be saturated, at least one share cannot be reached. Source:
 //! docs/specifications/paternoster.md, section 3.1.
 
+use std::collections::BTreeMap;
+
+use hoistway_experiment::share::water_fill;
+
 use crate::depth::DepthState;
+use crate::turn::Window;
 
 /// A group with fewer requests outstanding on average gets all it asks for and does not compete.
 const DEMAND_MIN: f64 = 0.5;
 /// A share counts as kept if the service received is within this fraction of the service due.
 const SHARE_TOLERANCE: f64 = 0.05;
+/// A group is limited by itself if limiters kept its requests waiting for most of the time.
+const THROTTLED_MIN: f64 = 0.5;
 /// A depth given by the user counts as used up if this fraction of it is in flight on average.
 const FULL_FRACTION: f64 = 0.9;
 
@@ -23,10 +40,29 @@ pub(crate) struct Tenant {
     pub parent: u32,
     pub path: String,
     pub weight: u32,
-    /// Mean number of unanswered requests.
-    pub outstanding: f64,
-    pub bytes: u64,
-    pub is_limited: bool,
+    pub window: Window,
+}
+
+impl Tenant {
+    fn is_demanding(&self) -> bool {
+        self.window.outstanding >= DEMAND_MIN
+    }
+
+    fn is_limited(&self) -> bool {
+        self.window.throttled >= THROTTLED_MIN
+    }
+
+    /// Bytes that it would have moved if none of its requests had waited; `None` if all of them
+    /// waited all the time, which sets no bound.
+    fn cap_bytes(&self) -> Option<f64> {
+        let Window { waiting, most_outstanding, bytes, .. } = self.window;
+        let (most, bytes) = (f64::from(most_outstanding), bytes as f64);
+        if self.is_limited() || waiting <= 0.0 {
+            return Some(bytes);
+        }
+        let busy = most - waiting;
+        (busy > 0.0 && bytes > 0.0).then(|| bytes * most / busy)
+    }
 }
 
 /// Why a share is not kept.
@@ -79,12 +115,15 @@ pub struct GroupShare {
     pub path: String,
     /// Its share by weight among the groups that ask for more, 0 to 1.
     pub share: f64,
-    /// The fraction of the total service due to it, 0 to 1.
+    /// The fraction of the total service that it is entitled to, 0 to 1: by weight, at most what it
+    /// would do if none of its requests waited, and of what others leave.
     pub due: f64,
     /// The fraction of the total service that it got, 0 to 1.
     pub got: f64,
     /// Mean number of unanswered requests.
     pub outstanding: f64,
+    /// The most unanswered requests at a time: what its client keeps, here and on the way.
+    pub most_outstanding: u32,
     /// Why its share was not kept; none if it was.
     pub miss: Option<ShareMiss>,
     /// The same as a sentence.
@@ -112,6 +151,11 @@ pub struct Saturation {
 }
 
 impl GroupShare {
+    /// Got / due, 0 to 1: what is above counts as all of it.
+    pub fn isolation(&self) -> f64 {
+        if self.due > 0.0 { (self.got / self.due).min(1.0) } else { 1.0 }
+    }
+
     /// The group's name in sentences.
     pub fn name(&self) -> &str {
         if self.path.is_empty() { "the root group" } else { &self.path }
@@ -119,6 +163,13 @@ impl GroupShare {
 }
 
 impl Saturation {
+    /// Got / due of the group that is worst off, 0 to 1; `None` with fewer than two groups that ask
+    /// for more.
+    pub fn isolation(&self) -> Option<f64> {
+        let least = self.groups.iter().map(GroupShare::isolation).reduce(f64::min);
+        least.filter(|_| self.groups.len() >= 2)
+    }
+
     /// Derives the state from the measurements.
     pub(crate) fn of(
         tenants: &[Tenant],
@@ -133,10 +184,12 @@ impl Saturation {
             DepthState::Fixed | DepthState::Unsaturated if in_flight >= FULL_FRACTION * f64::from(limit) => Some(limit),
             _ => None,
         };
-        let demanding: Vec<&Tenant> = tenants.iter().filter(|tenant| tenant.outstanding >= DEMAND_MIN).collect();
-        let total: u64 = tenants.iter().map(|tenant| tenant.bytes).sum();
-        let theirs: u64 = demanding.iter().map(|tenant| tenant.bytes).sum();
-        let part = |bytes: u64| if total > 0 { bytes as f64 / total as f64 } else { 0.0 };
+        let demanding: Vec<&Tenant> = tenants.iter().filter(|tenant| tenant.is_demanding()).collect();
+        let total: u64 = tenants.iter().map(|tenant| tenant.window.bytes).sum();
+        let part = |bytes: f64| if total > 0 { bytes / total as f64 } else { 0.0 };
+        let by_weight = divided(tenants, 1.0, |tenant| (!tenant.is_demanding()).then_some(0.0));
+        let entitled = divided(tenants, total as f64, Tenant::cap_bytes);
+        let of = |parts: &BTreeMap<u32, f64>, tenant: &Tenant| parts.get(&tenant.group).copied().unwrap_or(0.0);
         let mut state = Self {
             depth_state,
             is_saturated: needed.is_some(),
@@ -147,17 +200,14 @@ impl Saturation {
             groups: Vec::new(),
         };
         for tenant in &demanding {
-            let share = share_of(tenant, tenants, &demanding);
-            let (due, got) = (share * part(theirs), part(tenant.bytes));
-            let outstanding = tenant.outstanding;
-            let path = tenant.path.clone();
             state.groups.push(GroupShare {
                 group: tenant.group,
-                path,
-                share,
-                due,
-                got,
-                outstanding,
+                path: tenant.path.clone(),
+                share: of(&by_weight, tenant),
+                due: part(of(&entitled, tenant)),
+                got: part(tenant.window.bytes as f64),
+                outstanding: tenant.window.outstanding,
+                most_outstanding: tenant.window.most_outstanding,
                 miss: None,
                 why: None,
             });
@@ -175,9 +225,13 @@ impl Saturation {
     }
 
     fn why(&self, group: &GroupShare, tenant: &Tenant, has_shares: bool) -> Option<(ShareMiss, String)> {
-        if group.got >= group.due * (1.0 - SHARE_TOLERANCE) {
+        // The rest of the service goes to those that ask for no more than they get.
+        let theirs: f64 = self.groups.iter().map(|group| group.got).sum();
+        if group.got >= group.share * theirs * (1.0 - SHARE_TOLERANCE) {
             return None;
         }
+        // What it cannot use by itself is not withheld from it.
+        let is_kept = group.got >= group.due * (1.0 - SHARE_TOLERANCE);
         let (path, percent) = (group.name(), shown_percent(group.share));
         let keeps = format!("{path} keeps {} outstanding", requests(group.outstanding));
         Some(match (self.needed, self.depth_state) {
@@ -185,8 +239,16 @@ impl Saturation {
                 let text = format!("{path} is due {percent} %, but this scheduler ignores weights");
                 (ShareMiss::IgnoresWeights, text)
             }
-            _ if tenant.is_limited => {
-                (ShareMiss::Limit, format!("{path} is due {percent} %, but a limit of its own caps it"))
+            _ if tenant.is_limited() => {
+                (ShareMiss::Limit, format!("{path} gets what its limit allows; its share by weight is {percent} %"))
+            }
+            _ if is_kept && away(group) => {
+                let (here, most) = (shown_count(group.outstanding), group.most_outstanding);
+                let text = format!(
+                    "{path} keeps {here} of its {most} requests here; the others are at its client: more connections \
+                     or threads would help, a weight would not"
+                );
+                (ShareMiss::TooFewRequests, text)
             }
             (Some(needed), _) => {
                 let needs = group.share * f64::from(needed);
@@ -203,7 +265,7 @@ impl Saturation {
                     (ShareMiss::Scheduler, text)
                 }
             }
-            (None, DepthState::Learning) => {
+            (None, DepthState::Learning) if self.is_held_back() => {
                 let text = format!("{keeps}; the number that its share of {percent} % needs is being measured");
                 (ShareMiss::Measuring, text)
             }
@@ -235,21 +297,35 @@ impl Saturation {
     fn sentence(&self, limit: u32) -> String {
         let in_flight = requests(self.in_flight);
         let exact = self.exact.map_or(String::new(), |exact| format!("; shares can be exact with up to {exact:.0}"));
-        match (self.needed, self.depth_state) {
+        let isolation = self.isolation().map(|part| format!("; isolation {} %", shown_percent(part)));
+        let state = match (self.needed, self.depth_state) {
             (Some(needed), _) => format!("saturated by {}{exact}", requests(f64::from(needed))),
-            (None, DepthState::Learning) => format!("the depth that saturates it is being measured{exact}"),
+            (None, DepthState::Learning) if self.groups.is_empty() || self.is_held_back() => {
+                format!("the depth that saturates it is being measured{exact}")
+            }
+            (None, DepthState::Learning) => format!("not saturated: {in_flight} in flight, and none waits"),
             (None, DepthState::Fixed) => {
                 format!("not known to be saturated: {in_flight} in flight of a depth of {limit}")
             }
             (None, DepthState::Idle) => "not measured: fewer than two groups keep it busy".to_owned(),
             (None, _) => format!("not saturated: {in_flight} in flight, and fewer would be slower{exact}"),
-        }
+        };
+        state + &isolation.unwrap_or_default()
     }
 }
 
-fn requests(count: f64) -> String {
+/// Whether at least one of its requests is at its client on average.
+fn away(group: &GroupShare) -> bool {
+    f64::from(group.most_outstanding) - group.outstanding >= 1.0
+}
+
+fn shown_count(count: f64) -> String {
     let shown = if count < 10.0 { format!("{count:.1}") } else { format!("{count:.0}") };
-    let shown = shown.strip_suffix(".0").unwrap_or(&shown);
+    shown.strip_suffix(".0").unwrap_or(&shown).to_owned()
+}
+
+fn requests(count: f64) -> String {
+    let shown = shown_count(count);
     if shown == "1" { "1 request".to_owned() } else { format!("{shown} requests") }
 }
 
@@ -259,51 +335,64 @@ fn shown_percent(part: f64) -> String {
     if percent < 9.95 { format!("{percent:.1}") } else { format!("{percent:.0}") }
 }
 
-/// The share that the weights promise, level by level, among groups that ask for more. A group's
-/// own requests count as one of its children.
-fn share_of(tenant: &Tenant, all: &[Tenant], demanding: &[&Tenant]) -> f64 {
-    let above = |group: u32| all.iter().find(|tenant| tenant.group == group).map(|tenant| tenant.parent);
-    // A tree of groups has fewer levels than groups.
-    let path_of = |group: u32| {
-        let mut path = vec![group];
-        while let Some(parent) = path.last().and_then(|last| above(*last)).filter(|parent| !path.contains(parent)) {
-            path.push(parent);
+/// Divides `capacity` by weight, level by level of the tree, among tenants with at most `cap` each. A
+/// group's own requests count as one of its children. By group.
+fn divided(tenants: &[Tenant], capacity: f64, cap: impl Fn(&Tenant) -> Option<f64>) -> BTreeMap<u32, f64> {
+    let caps: BTreeMap<u32, Option<f64>> = tenants.iter().map(|tenant| (tenant.group, cap(tenant))).collect();
+    let mut parts = BTreeMap::new();
+    let roots: Vec<&Tenant> = tenants.iter().filter(|it| is_root(it, tenants)).collect();
+    share_out(&roots, tenants, &caps, capacity, &mut parts);
+    parts
+}
+
+/// A group without a parent among the tenants.
+fn is_root(tenant: &Tenant, all: &[Tenant]) -> bool {
+    tenant.parent == tenant.group || !all.iter().any(|other| other.group == tenant.parent)
+}
+
+fn children<'a>(of: &Tenant, all: &'a [Tenant]) -> Vec<&'a Tenant> {
+    all.iter().filter(|it| it.parent == of.group && it.group != of.group).collect()
+}
+
+/// The most that a group and those below it can use; `None` without a bound.
+fn cap_below(tenant: &Tenant, all: &[Tenant], caps: &BTreeMap<u32, Option<f64>>) -> Option<f64> {
+    let own = caps.get(&tenant.group).copied().flatten()?;
+    children(tenant, all).iter().try_fold(own, |sum, child| Some(sum + cap_below(child, all, caps)?))
+}
+
+fn share_out(
+    level: &[&Tenant],
+    all: &[Tenant],
+    caps: &BTreeMap<u32, Option<f64>>,
+    capacity: f64,
+    parts: &mut BTreeMap<u32, f64>,
+) {
+    let parties: Vec<_> = level.iter().map(|it| (f64::from(it.weight), cap_below(it, all, caps))).collect();
+    for (tenant, part) in level.iter().zip(water_fill(capacity, &parties)) {
+        let below = children(tenant, all);
+        let own = (f64::from(tenant.weight), caps.get(&tenant.group).copied().flatten());
+        let inner: Vec<_> = std::iter::once(own)
+            .chain(below.iter().map(|it| (f64::from(it.weight), cap_below(it, all, caps))))
+            .collect();
+        let divided = water_fill(part, &inner);
+        parts.insert(tenant.group, divided[0]);
+        for (child, part) in below.iter().zip(&divided[1..]) {
+            share_out(&[child], all, caps, *part, parts);
         }
-        path
-    };
-    let is_demanding = |group: u32| demanding.iter().any(|other| path_of(other.group).contains(&group));
-    let mut share = 1.0;
-    for &node in &path_of(tenant.group) {
-        let Some(own) = all.iter().find(|other| other.group == node) else { continue };
-        // First the group's own requests beside the groups below it; then each node beside its
-        // siblings.
-        if node == tenant.group {
-            let below: u32 = all
-                .iter()
-                .filter(|it| it.parent == node && it.group != node && is_demanding(it.group))
-                .map(|it| it.weight)
-                .sum();
-            share *= f64::from(own.weight) / f64::from(own.weight + below);
-        }
-        if own.parent == node {
-            continue;
-        }
-        let siblings =
-            all.iter().filter(|it| it.parent == own.parent && it.group != own.parent && is_demanding(it.group));
-        let parents_own = demanding.iter().find(|it| it.group == own.parent).map_or(0, |it| it.weight);
-        let weights = siblings.map(|it| it.weight).sum::<u32>() + parents_own;
-        share *= f64::from(own.weight) / f64::from(weights.max(1));
     }
-    share
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A group whose requests all wait, but for one.
     fn tenant(group: u32, parent: u32, weight: u32, outstanding: f64, bytes: u64) -> Tenant {
         let path = ["", "db", "ci", "db/a", "db/b"][group as usize].to_owned();
-        Tenant { group, parent, path, weight, outstanding, bytes, is_limited: false }
+        let most_outstanding = (0..1_000).find(|count| f64::from(*count) >= outstanding).expect("a small number");
+        let waiting = (outstanding - 0.1).max(0.0);
+        let window = Window { outstanding, waiting, most_outstanding, bytes, throttled: 0.0 };
+        Tenant { group, parent, path, weight, window }
     }
 
     fn root() -> Tenant {
@@ -327,7 +416,7 @@ mod tests {
         );
         assert_eq!((state.groups[0].miss, state.groups[1].miss), (Some(ShareMiss::TooFewRequests), None));
         assert_eq!(state.groups[1].why, None);
-        assert_eq!(state.text, "saturated by 32 requests; shares can be exact with up to 5");
+        assert_eq!(state.text, "saturated by 32 requests; shares can be exact with up to 5; isolation 25 %");
     }
 
     #[test]
@@ -349,13 +438,59 @@ mod tests {
         let full = Saturation::of(&tenants, DepthState::Unsaturated, 62.0, 64, true);
         assert_eq!(
             (full.is_saturated, full.text.as_str()),
-            (true, "saturated by 64 requests; shares can be exact with up to 36")
+            (true, "saturated by 64 requests; shares can be exact with up to 36; isolation 56 %")
         );
         assert!(!full.groups[0].why.as_deref().expect("a cause").contains("saturate"));
-        assert!(why(DepthState::Learning, true).1.contains("is being measured"));
+        // While nothing waits there is nothing to be measured: it is said at once.
+        let (is_saturated, text) = why(DepthState::Learning, true);
+        assert!(!is_saturated && text.contains("no request is queued"), "{text}");
+        let learning = Saturation::of(&tenants, DepthState::Learning, 20.0, 128, true);
+        assert!(learning.groups[0].why.as_deref().expect("a cause").contains("is being measured"));
         assert!(why(DepthState::Fixed, false).1.contains("ignores weights"));
         let (is_saturated, text) = why(DepthState::Saturated(8), true);
         assert!(is_saturated && text.ends_with("enough for its share of 89 %; the scheduler gave it 50 %"), "{text}");
+    }
+
+    /// The worked example of docs/concepts/entitlement.md.
+    #[test]
+    fn what_is_due_is_at_most_what_a_group_can_use() {
+        // Of db's 32 requests 9 are here and 2 of them wait, so that it would do 32 / 30 of what it
+        // does if none had to wait.
+        let window = |outstanding, waiting, most_outstanding, bytes| Window {
+            outstanding,
+            waiting,
+            most_outstanding,
+            bytes,
+            throttled: 0.0,
+        };
+        let db = Tenant { window: window(9.0, 2.0, 32, 30), ..tenant(1, 0, 400, 0.0, 0) };
+        let ci = Tenant { window: window(64.0, 50.0, 64, 70), ..tenant(2, 0, 100, 0.0, 0) };
+        let state = Saturation::of(&[root(), db.clone(), ci.clone()], DepthState::Saturated(21), 21.0, 32, true);
+        let [of_db, of_ci] = &state.groups[..] else { panic!("two groups") };
+        assert!(near(of_db.share, 0.8) && near(of_db.due, 0.32) && near(of_db.got, 0.3), "{of_db:?}");
+        assert!(near(of_ci.due, 0.68) && near(of_ci.isolation(), 1.0) && near(state.isolation().unwrap(), 0.9375));
+        // With weights 100:100 db is entitled to the same, and is the same part below it.
+        let busy = Tenant { window: window(9.0, 0.2, 32, 30), ..db };
+        let state = Saturation::of(&[root(), busy.clone(), ci.clone()], DepthState::Saturated(21), 21.0, 32, true);
+        let sentence = "db keeps 9 of its 32 requests here; the others are at its client: more connections or threads \
+                        would help, a weight would not";
+        assert_eq!(state.groups[0].why.as_deref(), Some(sentence));
+        assert!(state.isolation().unwrap() > 0.99);
+        // A limit of its own is no fault of the scheduler, either.
+        let window = Window { throttled: 0.9, waiting: 8.0, ..busy.window };
+        let limited = Tenant { window, ..busy };
+        let state = Saturation::of(&[root(), limited, ci], DepthState::Saturated(21), 21.0, 32, true);
+        let sentence = "db gets what its limit allows; its share by weight is 80 %";
+        assert_eq!((state.groups[0].why.as_deref(), state.groups[0].isolation()), (Some(sentence), 1.0));
+    }
+
+    #[test]
+    fn who_gets_nothing_is_due_its_share() {
+        for (bytes, isolation) in [(0, 0.0), (1, 0.0125)] {
+            let tenants = [root(), tenant(1, 0, 400, 16.0, bytes), tenant(2, 0, 100, 16.0, 100 - bytes)];
+            let state = Saturation::of(&tenants, DepthState::Saturated(8), 8.0, 8, true);
+            assert!(near(state.groups[0].due, 0.8) && near(state.isolation().unwrap(), isolation), "{state:?}");
+        }
     }
 
     #[test]

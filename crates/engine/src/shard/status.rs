@@ -15,6 +15,7 @@ use crate::counters::{GroupCounters, LoopCounters, Sums};
 use crate::damage::Damage;
 use crate::saturation::Saturation;
 use crate::turn::Waits;
+use crate::turn::Window;
 
 /// A snapshot of a shard.
 #[derive(Clone, Debug)]
@@ -127,6 +128,8 @@ pub struct GroupStatus {
     pub counters: GroupCounters,
     /// Time during which limiters kept at least one of its requests waiting, in nanoseconds.
     pub throttled_ns: Nanos,
+    /// What it did over at least the last second.
+    pub window: Window,
     /// The scheduler's statistics of its service, if it keeps any.
     pub blkio: Option<Statistics>,
 }
@@ -234,6 +237,7 @@ impl Core {
                 memory_bytes,
                 counters: state.counters.clone(),
                 throttled_ns: self.turn.throttled_ns(state.id, now),
+                window: state.usage.window(),
                 blkio: self.turn.account(state.id),
             })
             .collect()

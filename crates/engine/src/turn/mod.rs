@@ -41,6 +41,7 @@ use hoistway_linux::buffer::{Arena, Span};
 use hoistway_linux::ring::Emptying;
 use hoistway_queue::{Done, Next, RequestQueue};
 
+pub use self::occupancy::Window;
 #[cfg(test)]
 pub(crate) use self::overdue::OVERDUE_NS;
 pub(crate) use self::overdue::Waits;

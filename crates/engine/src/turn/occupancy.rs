@@ -26,25 +26,47 @@ const LATENCY_BOUND: &str = "lat_us";
 /// Outstanding requests and service of a group.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Usage {
-    /// Requests whose reply has not been sent yet.
+    /// Requests whose reply has not been sent yet, and those of them in the device.
     requests: u32,
-    /// The number of these requests, integrated over time up to `since_ns`.
+    in_device: u32,
+    /// These numbers, integrated over time up to `since_ns`.
     outstanding_ns: u64,
+    in_device_ns: u64,
     since_ns: Nanos,
+    /// The most requests outstanding at a time in this window.
+    most: u32,
     bytes: u64,
     /// The values at the start of the epoch (the interval over which the learner measures one
     /// depth) and of the window.
     epoch_mark_ns: u64,
     window_mark_ns: u64,
+    window_mark_device_ns: u64,
+    window_mark_throttled_ns: Nanos,
     window_mark_bytes: u64,
     /// Values of the last window.
-    mean_outstanding: f64,
-    window_bytes: u64,
+    window: Window,
+}
+
+/// What a group did in a window.
+#[derive(Copy, Clone, PartialEq, Debug, Default)]
+pub struct Window {
+    /// Mean number of unanswered requests.
+    pub outstanding: f64,
+    /// Mean number of them that are not in the device.
+    pub waiting: f64,
+    /// The most unanswered requests at a time.
+    pub most_outstanding: u32,
+    /// Bytes that the device did.
+    pub bytes: u64,
+    /// Fraction of the time during which limiters kept a request of it waiting.
+    pub throttled: f64,
 }
 
 impl Usage {
     fn advance(&mut self, now: Nanos) {
-        self.outstanding_ns += u64::from(self.requests) * now.saturating_sub(self.since_ns);
+        let passed_ns = now.saturating_sub(self.since_ns);
+        self.outstanding_ns += u64::from(self.requests) * passed_ns;
+        self.in_device_ns += u64::from(self.in_device) * passed_ns;
         self.since_ns = self.since_ns.max(now);
     }
 
@@ -52,6 +74,25 @@ impl Usage {
     pub fn began(&mut self, now: Nanos) {
         self.advance(now);
         self.requests += 1;
+        self.most = self.most.max(self.requests);
+    }
+
+    #[inline]
+    pub fn entered_device(&mut self, now: Nanos) {
+        self.advance(now);
+        self.in_device += 1;
+    }
+
+    #[inline]
+    fn left_device(&mut self, now: Nanos, bytes: u64) {
+        self.advance(now);
+        self.in_device = self.in_device.saturating_sub(1);
+        self.bytes += bytes;
+    }
+
+    /// What the group did in the last window.
+    pub fn window(&self) -> Window {
+        self.window
     }
 
     #[inline]
@@ -66,12 +107,21 @@ impl Usage {
         self.outstanding_ns - before
     }
 
-    fn end_window(&mut self, now: Nanos, length_ns: Nanos) {
+    fn end_window(&mut self, now: Nanos, length_ns: Nanos, throttled_ns: Nanos) {
         self.advance(now);
-        self.mean_outstanding = (self.outstanding_ns - self.window_mark_ns) as f64 / length_ns.max(1) as f64;
-        self.window_bytes = self.bytes - self.window_mark_bytes;
-        self.window_mark_ns = self.outstanding_ns;
-        self.window_mark_bytes = self.bytes;
+        let of_window = |ns: u64| ns as f64 / length_ns.max(1) as f64;
+        let outstanding = of_window(self.outstanding_ns - self.window_mark_ns);
+        let in_device = of_window(self.in_device_ns - self.window_mark_device_ns);
+        self.window = Window {
+            outstanding,
+            waiting: (outstanding - in_device).max(0.0),
+            most_outstanding: self.most,
+            bytes: self.bytes - self.window_mark_bytes,
+            throttled: of_window(throttled_ns.saturating_sub(self.window_mark_throttled_ns)),
+        };
+        self.most = self.requests;
+        (self.window_mark_ns, self.window_mark_device_ns) = (self.outstanding_ns, self.in_device_ns);
+        (self.window_mark_throttled_ns, self.window_mark_bytes) = (throttled_ns, self.bytes);
     }
 }
 
@@ -216,7 +266,11 @@ impl Turn {
     }
 
     #[inline]
-    pub(super) fn enter_device(&mut self, now: Nanos) -> u32 {
+    pub(super) fn enter_device(&mut self, io: RequestId, now: Nanos) -> u32 {
+        let group = self.queue.requests().attributes(io).group;
+        if let Some(Some(group)) = self.groups.get_mut(group.0 as usize) {
+            group.usage.entered_device(now);
+        }
         self.occupancy.advance(now);
         self.occupancy.held += 1;
         self.occupancy.turn
@@ -232,7 +286,7 @@ impl Turn {
         }
         let group = self.queue.requests().attributes(io).group;
         if let Some(Some(group)) = self.groups.get_mut(group.0 as usize) {
-            group.usage.bytes += u64::from(total_bytes);
+            group.usage.left_device(now, u64::from(total_bytes));
         }
         let occupancy = &mut self.occupancy;
         occupancy.advance(now);
@@ -303,7 +357,10 @@ impl Turn {
         let length_ns = now.saturating_sub(std::mem::replace(&mut occupancy.window_began_ns, now)).max(1);
         let before = std::mem::replace(&mut occupancy.window_mark_ns, occupancy.in_flight_ns);
         occupancy.mean_in_flight = (occupancy.in_flight_ns - before) as f64 / length_ns as f64;
-        self.groups.iter_mut().flatten().for_each(|group| group.usage.end_window(now, length_ns));
+        for group in self.groups.iter_mut().flatten() {
+            let throttled_ns = self.queue.throttled_ns(group.id, now);
+            group.usage.end_window(now, length_ns, throttled_ns);
+        }
     }
 
     /// Whether the device is saturated, and which shares are not kept because of too few requests.
@@ -317,9 +374,7 @@ impl Turn {
             parent: self.queue.groups().settings(group.id).parent.0,
             path: group.name.clone(),
             weight: group.weight,
-            outstanding: group.usage.mean_outstanding,
-            bytes: group.usage.window_bytes,
-            is_limited: group.limits != hoistway_experiment::Limits::NONE,
+            window: group.usage.window(),
         };
         let tenants: Vec<Tenant> = self.groups.iter().flatten().map(tenant).collect();
         let name = self.queue.elevator().name();

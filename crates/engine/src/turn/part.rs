@@ -155,7 +155,7 @@ impl Turn {
                 request.started_ns = now;
             }
         }
-        let turn = self.enter_device(now);
+        let turn = self.enter_device(io, now);
         let connection = parts.first().map_or(0, |&part| self.requests[self.parts[part].request].connection);
         let volume = self.connections[connection].volume;
         self.ios[io.slot() as usize] = Io { turn, connection, volume, started_ns: now.max(1), ..Io::default() };

@@ -203,7 +203,7 @@ impl Snapshot {
             .map(|(device, share)| (vec![("device", device.name.as_str()), ("group", share.path.as_str())], share))
             .collect();
         let of = |value: fn(&GroupShare) -> f64| shares.iter().map(move |(labels, it)| (labels.clone(), value(it)));
-        let due = "Part of the service that is due to the group, of those that ask for more than they get";
+        let due = "Part of the service that the group is entitled to: by weight, at most what it can use";
         writer.gauge("group_share_due", due, Some(Unit::Ratios), of(|it| it.due))?;
         writer.gauge(
             "group_share_got",
@@ -211,6 +211,8 @@ impl Snapshot {
             Some(Unit::Ratios),
             of(|it| it.got),
         )?;
+        let isolation = "Got / due, at most 1";
+        writer.gauge("group_isolation", isolation, Some(Unit::Ratios), of(GroupShare::isolation))?;
         writer.gauge("group_outstanding", "Mean number of unanswered requests", None, of(|it| it.outstanding))?;
         let causes = shares.iter().flat_map(|(labels, share)| {
             ShareMiss::ALL.map(|miss| {

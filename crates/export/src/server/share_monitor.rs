@@ -94,6 +94,7 @@ mod tests {
             due: 0.8,
             got: 0.2,
             outstanding: 4.0,
+            most_outstanding: 4,
             miss: None,
             why,
         };

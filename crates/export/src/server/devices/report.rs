@@ -161,6 +161,9 @@ pub struct SaturationReport {
     pub requests_exact: Option<f64>,
     /// Mean number of requests in flight.
     pub requests_in_flight: f64,
+    /// Got / due in per cent of the group that is worst off, at most 100; null with fewer than two
+    /// groups that ask for more.
+    pub isolation_pct: Option<f64>,
 }
 
 /// An export.
@@ -230,6 +233,9 @@ pub struct GroupReport {
     pub memory_bytes: u64,
     /// Time in ns during which limiters kept at least one of its requests waiting.
     pub throttled_ns: u64,
+    /// Mean number of its requests that wait here, those in the device not counted, over at least the
+    /// last second.
+    pub waiting: f64,
     /// The weight of its own queues among the groups below it, if set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaf_weight: Option<u32>,
@@ -263,10 +269,13 @@ pub struct GroupReport {
 /// The service due to and received by a group over at least the last second.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ShareReport {
-    /// What was due, in per cent of the device's service.
+    /// What it is entitled to, in per cent of the device's service: by weight, at most what it would do
+    /// if none of its requests waited, and of what others leave.
     pub due_pct: f64,
     /// What it got, in per cent.
     pub got_pct: f64,
+    /// Got / due in per cent, at most 100.
+    pub isolation_pct: f64,
     /// Mean number of its unanswered requests.
     pub outstanding: f64,
     /// Why its share was not kept; null if it was.

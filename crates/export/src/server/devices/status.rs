@@ -110,6 +110,7 @@ fn saturation(saturation: &Saturation) -> SaturationReport {
         requests_needed: saturation.needed,
         requests_exact: saturation.exact.map(tenths),
         requests_in_flight: tenths(saturation.in_flight),
+        isolation_pct: saturation.isolation().map(|part| thousandths(100.0 * part)),
     }
 }
 
@@ -128,6 +129,7 @@ fn share(share: &GroupShare) -> ShareReport {
         // Finer than the tenths that are shown, so that sums of groups are right in them.
         due_pct: thousandths(100.0 * share.due),
         got_pct: thousandths(100.0 * share.got),
+        isolation_pct: thousandths(100.0 * share.isolation()),
         outstanding: tenths(share.outstanding),
         why: share.why.clone(),
     }
@@ -173,6 +175,7 @@ fn group(device: &str, group: &GroupStatus, of_group: Option<&GroupShare>, with_
         connections: group.connections,
         memory_bytes: group.memory_bytes,
         throttled_ns: group.throttled_ns,
+        waiting: tenths(group.window.waiting),
         leaf_weight: group.leaf_weight,
         priority: group.priority,
         io_max,

@@ -67,6 +67,9 @@ pub struct GroupSample {
     pub discards: Flow,
     /// Requests not completed yet; none if not counted.
     pub outstanding: Option<u64>,
+    /// Mean number of them that wait outside the device, as the server reports it; none if it reports
+    /// none.
+    pub waiting: Option<f64>,
     /// Time in which it had work but a limit held it, in nanoseconds; none if not counted.
     pub throttled_ns: Option<Nanos>,
     /// Its limits as a line; empty if it has none.
@@ -88,6 +91,7 @@ impl GroupSample {
         self.flows.iter_mut().zip(&more.flows).for_each(|(flow, more)| flow.add(more));
         self.discards.add(&more.discards);
         self.outstanding = self.outstanding.zip(more.outstanding).map(|(own, more)| own + more);
+        self.waiting = self.waiting.zip(more.waiting).map(|(own, more)| own + more);
     }
 }
 

@@ -92,6 +92,7 @@ fn group(group: &Value, outstanding: u64) -> GroupSample {
         flows: [flow(group, "read"), writes],
         discards: flow(group, "discard"),
         outstanding: Some(outstanding),
+        waiting: group["waiting"].as_f64(),
         throttled_ns: group["throttled_ns"].as_u64(),
         limit: limits.collect::<Vec<_>>().join(" "),
         due_percent: group["share"]["due_pct"].as_f64(),

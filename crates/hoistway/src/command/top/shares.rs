@@ -45,8 +45,12 @@ pub fn in_device(group: &GroupSample, seconds: f64) -> Option<f64> {
     Some((reads.service_ns? + writes.service_ns?) as f64 / 1e9 / seconds)
 }
 
-/// The group's requests that wait to be dispatched to the device.
+/// Mean number of the group's requests that wait to be dispatched to the device. Where only the
+/// number outstanding at one moment is known, the mean of those in the device is taken off it.
 pub fn queued(group: &GroupSample, seconds: f64) -> Option<f64> {
+    if let Some(waiting) = group.waiting {
+        return Some(waiting);
+    }
     Some((group.outstanding? as f64 - in_device(group, seconds)?).max(0.0))
 }
 
