@@ -2,25 +2,20 @@
 //! between sizes of requests.
 //!
 //! ```text
-//! isolation  of the tenant worst off: got / min(alone, its share of the work by weight)
+//! isolation  got / entitled of the tenant worst off (docs/concepts/entitlement.md)
 //! speedup    sum over tenants of got / alone (Eyerman and Eeckhout, IEEE Micro 28(3), 2008)
 //! ```
-//! The share is one of the work that the judged run did, so what a scheduler loses in total shows in the
-//! speedup only. A table's isolation (`hoistway_experiment::entitlement`) is one of what the full device
-//! does; that takes a run more for each kind of group, which a grid of cells does not make.
 //! In bytes, a scheduler looks better that lets large requests keep small ones away; in requests, one
-//! that does the contrary. A request's work is its length and 4 KiB.
+//! that does the contrary. A tenant is entitled to a part of the device's time.
 
+use hoistway_experiment::Group;
+use hoistway_experiment::entitlement::{Entitlement, of_groups};
 use hoistway_experiment::job::Mix;
 use hoistway_experiment::measurement::SoloRates;
-use hoistway_experiment::share::due_up_to;
-use hoistway_experiment::{Group, ShareUnit};
 
 use super::cells::Cell;
 use super::field::{present, present_groups};
 
-/// Work of a request apart from its length, in bytes.
-const REQUEST_BYTES: f64 = 4096.0;
 /// A tenant whose requests are this many times as large as another's fills a device with work that the
 /// other must wait for, so that less isolation is asked for.
 const MUCH_LARGER: f64 = 16.0;
@@ -82,15 +77,10 @@ pub fn balance(cell: &Cell, solo_rates: &[SoloRates], rates: &[f64]) -> Option<B
     let (present, groups) = (present(cell), present_groups(cell));
     let alone = |index: &usize| solo_rates.get(*index).map(|alone| alone.bytes_per_s).filter(|rate| *rate > 0.0);
     let alones: Vec<f64> = present.iter().map(alone).collect::<Option<_>>()?;
-    let work_of = |index: usize| 1.0 + REQUEST_BYTES / request_bytes(&groups[index]).max(1.0);
-    let mut solo_work = vec![0.0; groups.len()];
-    present.iter().zip(&alones).for_each(|(index, alone)| solo_work[*index] = alone * work_of(*index));
-    let total = present.iter().zip(rates).map(|(index, rate)| rate * work_of(*index)).sum();
-    let weights: Vec<u32> = groups.iter().map(|group| group.weight.get()).collect();
-    let due = due_up_to(total, &groups, &weights, ShareUnit::Bytes, &solo_work);
-    let parts = present.iter().zip(rates).map(|(index, rate)| rate * work_of(*index) / due[*index].max(1.0));
+    let entitled = of_groups(&groups, solo_rates, (cell.ramp_ns, cell.ramp_ns + cell.runtime_ns))?;
+    let entitled = present.iter().map(|index| entitled[*index]).collect();
     Some(Balance {
-        isolation: parts.fold(f64::INFINITY, f64::min),
+        isolation: Entitlement::of(rates.to_vec(), entitled)?.isolation,
         speedup: rates.iter().zip(&alones).map(|(rate, alone)| rate / alone).sum(),
     })
 }

@@ -9,7 +9,7 @@ use super::oracle::Oracle;
 use super::phases::phases;
 use super::runs::{Plan, Runs};
 use super::settling::{Settling, settling};
-use super::verdict::Field;
+use super::verdict::{FULL, Field};
 use crate::command::test::explain::Curves;
 
 /// A cell with its figures.
@@ -53,7 +53,7 @@ impl CellVerdict {
         let mut scores: Vec<_> = scores.into_iter().map(|(score, _)| score).collect();
         let present = present(cell);
         if let Some(oracle) = Oracle::of(cell, &shares, &present, curves) {
-            scores.iter_mut().for_each(|score| score.can = Some(oracle.rates(score.give)));
+            scores.iter_mut().for_each(|score| score.can = Some(oracle.rates(1.0 - FULL)));
         }
         let settlings = all.iter().map(|runs| {
             let of_run = |series| phases(cell, series).into_iter().filter_map(move |phase| settling(series, phase));

@@ -95,7 +95,7 @@ pub fn score(cell: &Cell, solo_rates: &[SoloRates], runs: &[&Run]) -> (Score, Ve
     let present = present(cell);
     let (from, to) = measured_bins(cell);
     let count = runs.len().max(1) as f64;
-    let mut score = Score { error: 0.0, throughput: 0.0, rates: vec![0.0; present.len()], give: 0.03, can: None };
+    let mut score = Score { error: 0.0, throughput: 0.0, rates: vec![0.0; present.len()], can: None };
     let mut due = vec![0.0; present.len()];
     for run in runs {
         let rates = run.series.rates(from, to);
@@ -107,7 +107,6 @@ pub fn score(cell: &Cell, solo_rates: &[SoloRates], runs: &[&Run]) -> (Score, Ve
             score.rates[place] += rates[*index] / count;
             due[place] += shares[place] / count;
         }
-        score.give = run.give;
     }
     (score, due)
 }

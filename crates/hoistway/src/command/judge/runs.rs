@@ -17,17 +17,13 @@ use crate::command::progress::Display;
 use crate::command::target::HostName;
 use crate::command::test::host::{self, Terms};
 use crate::command::test::run::RunSettings;
-
-/// The loss allowed to a scheduler without a tunable `give`.
-const DEFAULT_GIVE: f64 = 0.03;
+use crate::command::test::solo;
 
 /// One run, reduced.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The bytes of each tenant over time.
     pub series: Series,
-    /// The scheduler's `give` in force, 0 to 1.
-    pub give: f64,
 }
 
 /// The runs to make.
@@ -135,32 +131,37 @@ impl Plan {
         self.run_all(&experiments, interrupt, display, &mut |measurement| {
             let Experiment { workload, scheduler, seed, .. } = &measurement.experiment;
             if let Some(place) = places.get(&(workload.clone(), scheduler.to_string(), *seed)) {
-                runs.made.insert(*place, Run { series: Series::of(&measurement), give: give_of(&measurement) });
+                runs.made.insert(*place, Run { series: Series::of(&measurement) });
             }
         })?;
         Ok(runs)
     }
 
-    /// Tenants with different workloads first run alone: among others a tenant is not due more than
-    /// it achieves alone.
+    /// Tenants with different workloads first run alone, and the device full of their kind of request:
+    /// what a tenant is entitled to among others follows from both.
     fn make_alone(&self, runs: &mut Runs, interrupt: &Interrupt, display: &mut Display) -> Result<(), Error> {
         let mut experiments = Vec::new();
         let mut places = BTreeMap::new();
         for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.kind != Kind::Grid) {
             for tenant in present(cell) {
-                let experiment = cell.alone(tenant, self.seeds[0]);
-                places.insert((experiment.workload.clone(), tenant), index);
-                experiments.push(experiment);
+                let alone = cell.alone(tenant, self.seeds[0]);
+                let mut full = cell.alone(tenant, self.seeds[0]);
+                full.workload += " full";
+                full.groups = solo::full(&cell.groups, tenant).into();
+                places.insert((alone.workload.clone(), tenant), (index, false));
+                places.insert((full.workload.clone(), tenant), (index, true));
+                experiments.extend([alone, full]);
             }
         }
         display.expect(experiments.len(), &[1]);
         self.run_all(&experiments, interrupt, display, &mut |measurement| {
             let Experiment { workload, groups, .. } = &measurement.experiment;
             let Some(tenant) = groups.iter().position(|group| !group.jobs.is_empty()) else { return };
-            let Some(cell) = places.get(&(workload.clone(), tenant)) else { return };
-            let (from, to) = measured_bins(&self.cells[*cell]);
+            let Some(&(cell, is_full)) = places.get(&(workload.clone(), tenant)) else { return };
+            let (from, to) = measured_bins(&self.cells[cell]);
             let bytes_per_s = Series::of(&measurement).rates(from, to)[tenant];
-            runs.solo_rates.insert((*cell, tenant), SoloRates { bytes_per_s, ..SoloRates::default() });
+            let rates = runs.solo_rates.entry((cell, tenant)).or_default();
+            *(if is_full { &mut rates.full_bytes_per_s } else { &mut rates.bytes_per_s }) = bytes_per_s;
         })
     }
 
@@ -185,9 +186,4 @@ impl Plan {
             Ok(())
         })
     }
-}
-
-fn give_of(measurement: &Measurement) -> f64 {
-    let give = measurement.scheduler.tunables.iter().find(|tunable| tunable.name == "give");
-    give.and_then(|tunable| tunable.value.parse::<f64>().ok()).map_or(DEFAULT_GIVE, |percent| percent / 100.0)
 }

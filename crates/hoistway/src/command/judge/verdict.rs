@@ -2,7 +2,7 @@
 //! pure function of the figures.
 //!
 //! ```text
-//! exact      error <= 5 % at >= (100 - give) % of none's throughput
+//! exact      error <= 5 % at >= 97 % of none's throughput
 //! bound      exact shares are not free; within 10 % of the attainable (flash), or as fast as exact shares allow (disks)
 //! dominated  error > 10 %, while another has <= 6 % at >= 97 % of this one's throughput
 //! lost       everything else
@@ -34,9 +34,7 @@ pub struct Score {
     pub throughput: f64,
     /// Bytes per second of each tenant.
     pub rates: Vec<f64>,
-    /// The part of the throughput that it may give up, 0 to 1.
-    pub give: f64,
-    /// The attainable rates at that loss, tenant by tenant, where they can be computed.
+    /// The attainable rates at a loss of 3 % ([`FULL`]), tenant by tenant, where they can be computed.
     pub can: Option<Vec<f64>>,
 }
 
@@ -58,7 +56,7 @@ pub struct Field {
 pub enum Verdict {
     /// Shares by weight, at (nearly) the device's full throughput.
     Exact,
-    /// Exact shares cost more than may be given up, and it has the nearest attainable ones.
+    /// Exact shares cost more than 3 % of the throughput, and it has the nearest attainable ones.
     Bound,
     /// Another scheduler (an index into [`Field::scores`]) is nearly exact and no slower.
     Dominated(usize),
@@ -89,21 +87,14 @@ impl Field {
         self.scores.iter().chain([&self.none])
     }
 
-    /// What `score` may give up here, as a part of the throughput. On disks it is always 3 %:
-    /// `give` is 100 there by default, but exact shares are still required if they cost at most 3
-    /// %.
-    fn give_of(&self, score: &Score) -> f64 {
-        if self.is_rotational { 1.0 - FULL } else { score.give }
-    }
-
     /// The throughput of `score` relative to that of `none`.
     pub fn part_of_none(&self, score: &Score) -> f64 {
         if self.none.throughput > 0.0 { score.throughput / self.none.throughput } else { 0.0 }
     }
 
-    /// Whether its throughput reaches what it guarantees, except for noise.
+    /// Whether its throughput is full, except for noise.
     pub fn keeps_floor(&self, score: &Score) -> bool {
-        score.throughput >= (1.0 - self.give_of(score) - FLOOR_NOISE) * self.none.throughput
+        score.throughput >= (FULL - FLOOR_NOISE) * self.none.throughput
     }
 
     /// The exact scheduler with the largest throughput.
@@ -120,15 +111,15 @@ impl Field {
 
     /// The attainable rates, tenant by tenant: by formula (4), or where that cannot be computed, by
     /// time-sharing between the fastest exact scheduler and `none`, with as much time for the
-    /// former as `give` pays for.
+    /// former as a loss of 3 % pays for.
     pub fn can_be_had(&self, score: &Score) -> Option<Vec<f64>> {
         if let Some(can) = &score.can {
             return Some(can.clone());
         }
         let exact = self.fastest_exact()?;
-        let (none, give) = (&self.none, self.give_of(score));
+        let none = &self.none;
         let cost = none.throughput - exact.throughput;
-        let part = if cost > 0.0 { (give * none.throughput / cost).min(1.0) } else { 1.0 };
+        let part = if cost > 0.0 { ((1.0 - FULL) * none.throughput / cost).min(1.0) } else { 1.0 };
         let tenants = exact.rates.iter().zip(&none.rates);
         Some(tenants.map(|(exact, free)| part * exact + (1.0 - part) * free).collect())
     }
@@ -154,7 +145,7 @@ impl Field {
 
     /// The verdict on a score of this cell.
     pub fn judge(&self, score: &Score) -> Verdict {
-        if score.error <= EXACT && score.throughput >= (1.0 - self.give_of(score)) * self.none.throughput {
+        if score.error <= EXACT && score.throughput >= FULL * self.none.throughput {
             return Verdict::Exact;
         }
         if !self.is_free() && self.is_bound(score) {
@@ -193,7 +184,7 @@ mod tests {
     fn score(throughput: f64, part: f64) -> Score {
         let rates = vec![throughput * part, throughput * (1.0 - part)];
         let error = (part * 9.0 - 1.0).abs().max(((1.0 - part) * 9.0 / 8.0 - 1.0).abs());
-        Score { error, throughput, rates, give: 0.03, can: None }
+        Score { error, throughput, rates, can: None }
     }
 
     fn field(is_rotational: bool, others: &[(f64, f64)]) -> Field {
@@ -208,7 +199,7 @@ mod tests {
         let field = field(false, &[(97.1, DUE * 1.04), (96.9, DUE), (99.0, DUE * 1.08)]);
         assert!(field.is_free());
         assert_eq!(field.judge(&field.scores[0]), Verdict::Exact);
-        // The second scheduler gave up 3.1 % for its exact shares, of the 3 % that `give` permits;
+        // The second scheduler gave up 3.1 % for its exact shares, of the 3 % that are permitted;
         // the first shows that 3 % are enough.
         assert_eq!(field.judge(&field.scores[1]), Verdict::Lost);
         // An error of 8 % is more than [`EXACT`] and less than [`WRONG`].
@@ -227,7 +218,7 @@ mod tests {
     #[test]
     fn on_flash_bound_is_near_to_what_can_be_had() {
         // The exact scheduler delivers 70 (7.8 and 62.2) where `none` delivers 100 (50 and 50).
-        // With a `give` of 3 % exact shares are possible during a tenth of the time, because they
+        // With a loss of 3 % exact shares are possible during a tenth of the time, because they
         // cost 30 %. So 0.1 * 7.8 + 0.9 * 50 = 45.8 and 0.1 * 62.2 + 0.9 * 50 = 51.2 are
         // attainable.
         let mut field = field(false, &[(70.0, DUE), (97.0, 0.472), (97.0, 0.55), (90.0, 0.472)]);
@@ -243,9 +234,7 @@ mod tests {
         // this interpolation.
         field.scores[1].can = Some(vec![30.0, 67.0]);
         assert_eq!(field.judge(&field.scores[1]), Verdict::Lost);
-        field.scores[1].give = 0.3;
-        field.scores[0].give = 0.3;
-        assert_eq!(field.judge(&field.scores[0]), Verdict::Exact, "with give = 30, exact at 70 is exact");
+        assert_eq!(field.judge(&field.scores[0]), Verdict::Lost, "exact at 70, whatever its own settings permit");
     }
 
     #[test]
@@ -255,16 +244,15 @@ mod tests {
         assert_eq!(field.judge(&field.scores[1]), Verdict::Bound);
         assert_eq!(field.judge(&field.scores[2]), Verdict::Lost, "5 % slower than need be");
         assert_eq!(field.judge(&field.scores[3]), Verdict::Dominated(0));
-        // Where exact shares cost no throughput they are required, whatever `give` is.
-        let mut free = self::field(true, &[(98.0, DUE), (90.0, DUE)]);
-        free.scores[1].give = 1.0;
+        // Where exact shares cost no throughput they are required.
+        let free = self::field(true, &[(98.0, DUE), (90.0, DUE)]);
         assert_eq!([0, 1].map(|index| free.judge(&free.scores[index])), [Verdict::Exact, Verdict::Lost]);
     }
 
     #[test]
     fn tenants_of_less_than_two_per_cent_are_not_held_against_the_oracle() {
         let rates = vec![2.0, 98.0];
-        let score = Score { error: 1.0, throughput: 100.0, rates, give: 0.03, can: Some(vec![1.0, 97.0]) };
+        let score = Score { error: 1.0, throughput: 100.0, rates, can: Some(vec![1.0, 97.0]) };
         let none = score.clone();
         let field = Field { is_rotational: false, shares: vec![0.01, 0.99], none, scores: vec![score.clone()] };
         assert!(field.distance(&score).unwrap() < 0.011);

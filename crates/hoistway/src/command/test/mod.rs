@@ -26,7 +26,7 @@ mod preview;
 pub mod run;
 pub mod schedulers;
 pub mod show;
-mod solo;
+pub mod solo;
 mod steps;
 pub mod store;
 mod tracing;

@@ -236,6 +236,14 @@ fn crowd(group: &Group, population: u32) -> Group {
     Group { limits: Limits::default(), jobs: group.jobs.iter().map(more).collect(), ..group.clone() }
 }
 
+/// These groups with only the one of this index, which keeps the device full.
+pub fn full(groups: &[Group], index: usize) -> Vec<Group> {
+    let population = groups.iter().map(outstanding).sum();
+    let idle = |group: &Group| Group { jobs: Vec::new(), ..group.clone() };
+    let of = |(at, group): (usize, &Group)| if at == index { crowd(group, population) } else { idle(group) };
+    groups.iter().enumerate().map(of).collect()
+}
+
 fn key_of(experiment: &Experiment) -> String {
     format!("{} {}", experiment.workload, experiment.threads)
 }
