@@ -47,7 +47,7 @@ fn the_quick_form_judges_every_desideratum() {
     let json = document(&said);
     conforms(&json);
     assert_eq!((json["complete"].clone(), json["repetitions"].clone()), (Value::Bool(true), 2.into()));
-    assert_eq!(json["desiderata"].as_array().map(Vec::len), Some(7));
+    assert_eq!(json["desiderata"].as_array().map(Vec::len), Some(8));
     let preconditioning = json["preconditioning"].as_str().expect("words");
     assert!(preconditioning.contains("overwritten at random"), "{preconditioning}");
     // Without a scheduler weights have no effect: an important tenant that comes back never has
@@ -58,6 +58,10 @@ fn the_quick_form_judges_every_desideratum() {
     // Start-time fair queueing divides by weight; limits do too, but leave the device idle.
     assert_eq!(score(&json, "mqfq", "equal-requests"), "met");
     assert_eq!(score(&json, "mqfq", "bursts"), "met");
+    // Soon is not the same as kept: delta is the longest time below its due, whenever that is.
+    assert_eq!(score(&json, "mqfq", "delta"), "met");
+    let never = verdict(&json, "none", "delta");
+    assert_eq!((&never["score"], &never["figure"]["is_lower_bound"]), (&"not".into(), &Value::Bool(true)), "{never:#}");
     assert_eq!(score(&json, "mqfq", "work-conservation"), "met");
     assert_eq!(score(&json, "io.max", "equal-requests"), "met");
     let idle = verdict(&json, "io.max", "work-conservation");

@@ -94,12 +94,12 @@ fn read(text: &CellText, settings: &Settings, place: Place) -> Result<Cell, Erro
     if round_ns == 0 || !round_ns.is_multiple_of(BIN_NS) || !returns_ns.is_multiple_of(BIN_NS) {
         return Err(Error::usage("rounds and returns are whole milliseconds", "write round = \"20ms\""));
     }
-    let is_return = text.desideratum == Desideratum::Bursts;
+    let is_return = text.desideratum.has_return();
     if is_return != (returns_ns > 0) {
         return Err(Error::usage("bursts have a time at which the first tenant returns", "write returns = \"400ms\""));
     }
     let is_about_latency =
-        matches!(text.desideratum, Desideratum::LowOverhead | Desideratum::Priority | Desideratum::Bursts);
+        matches!(text.desideratum, Desideratum::LowOverhead | Desideratum::Priority) || text.desideratum.has_return();
     for (index, group) in groups.iter_mut().enumerate() {
         for job in &mut group.jobs {
             AREA.clone_into(&mut job.file);
@@ -135,7 +135,7 @@ impl Cell {
     pub fn tenants_alone(&self) -> Vec<usize> {
         let count = match self.desideratum {
             Desideratum::UnequalRequests | Desideratum::ReadsBesideWrites => self.groups.len(),
-            Desideratum::Priority | Desideratum::Bursts => 1,
+            Desideratum::Priority | Desideratum::Bursts | Desideratum::Delta => 1,
             Desideratum::LowOverhead | Desideratum::EqualRequests | Desideratum::WorkConservation => 0,
         };
         (0..count).collect()

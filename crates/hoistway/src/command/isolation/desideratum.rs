@@ -44,6 +44,8 @@ pub enum Desideratum {
     Priority,
     /// An important tenant that comes back has its due soon.
     Bursts,
+    /// It never again leaves that tenant below its due for long (delta-fairness).
+    Delta,
     /// It leaves nothing idle that a tenant could use.
     WorkConservation,
 }
@@ -64,13 +66,14 @@ pub enum Measurement {
 
 impl Desideratum {
     /// All, in the order of tables.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::LowOverhead,
         Self::EqualRequests,
         Self::UnequalRequests,
         Self::ReadsBesideWrites,
         Self::Priority,
         Self::Bursts,
+        Self::Delta,
         Self::WorkConservation,
     ];
 
@@ -83,6 +86,7 @@ impl Desideratum {
             Self::ReadsBesideWrites => "fair, reads beside writes",
             Self::Priority => "priority at full use",
             Self::Bursts => "response to bursts",
+            Self::Delta => "delta after bursts",
             Self::WorkConservation => "work conservation",
         }
     }
@@ -99,6 +103,9 @@ impl Desideratum {
                 "p99 of the sensitive tenant against running alone, at 90 % of none's throughput or more: met up to 2; partly up to half of none's, or up to 2 at 50 %"
             }
             Self::Bursts => "time until the important tenant has 90 % of its due: met up to 100 ms, partly up to 1 s",
+            Self::Delta => {
+                "longest time that the important tenant stays below 90 % of its due after it came back: met up to 100 ms, partly up to 1 s"
+            }
             Self::WorkConservation => {
                 "loss of throughput against none while the important tenant asks for little: met up to 10 %"
             }
@@ -110,7 +117,7 @@ impl Desideratum {
     pub const fn limits(self) -> (f64, f64) {
         match self {
             Self::Priority => (ONE_REQUEST_AHEAD, ONE_REQUEST_AHEAD),
-            Self::Bursts => (UNNOTICED_MS, ONE_SAMPLE_MS),
+            Self::Bursts | Self::Delta => (UNNOTICED_MS, ONE_SAMPLE_MS),
             _ => (WITHIN_STEADY, WITHIN_STEADY),
         }
     }
@@ -121,7 +128,26 @@ impl Desideratum {
             Self::LowOverhead => Measurement::Overhead,
             Self::EqualRequests | Self::UnequalRequests | Self::ReadsBesideWrites => Measurement::Fairness,
             Self::Priority | Self::WorkConservation => Measurement::Priority,
-            Self::Bursts => Measurement::Bursts,
+            Self::Bursts | Self::Delta => Measurement::Bursts,
+        }
+    }
+
+    /// Whether its cells have a tenant that comes back.
+    pub const fn has_return(self) -> bool {
+        matches!(self, Self::Bursts | Self::Delta)
+    }
+
+    /// What the runs of a cell for this one answer: a return is both answered and, later, kept.
+    pub const fn answered(self) -> &'static [Self] {
+        match self {
+            Self::LowOverhead => &[Self::LowOverhead],
+            Self::EqualRequests => &[Self::EqualRequests],
+            Self::UnequalRequests => &[Self::UnequalRequests],
+            Self::ReadsBesideWrites => &[Self::ReadsBesideWrites],
+            Self::Priority => &[Self::Priority],
+            Self::Bursts => &[Self::Bursts, Self::Delta],
+            Self::Delta => &[Self::Delta],
+            Self::WorkConservation => &[Self::WorkConservation],
         }
     }
 

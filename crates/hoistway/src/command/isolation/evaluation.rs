@@ -16,7 +16,12 @@ type Repetitions = BTreeMap<u32, Sample>;
 /// The cells, the rows and the columns of the results. After a signal, figures have fewer
 /// repetitions, and cells of which a setting has none are left out.
 pub fn evaluate(plan: &Plan, samples: &Samples) -> (Vec<DesideratumRow>, Vec<MechanismRow>, Vec<CellRow>) {
-    let cells: Vec<CellRow> = (0..plan.cells.len()).filter_map(|at| cell(plan, samples, at)).collect();
+    let asked = plan
+        .cells
+        .iter()
+        .enumerate()
+        .flat_map(|(at, cell)| cell.desideratum.answered().iter().map(move |it| (at, *it)));
+    let cells: Vec<CellRow> = asked.filter_map(|(at, desideratum)| cell(plan, samples, at, desideratum)).collect();
     let measured = Desideratum::ALL.into_iter().filter(|it| cells.iter().any(|cell| cell.desideratum == *it));
     let measured: Vec<Desideratum> = measured.collect();
     let columns = measured.iter().map(|it| DesideratumRow { name: *it, title: it.title(), rule: it.rule() }).collect();
@@ -36,14 +41,15 @@ fn unavailable(plan: &Plan, number: usize) -> Option<String> {
     refusals.all(|refusal| refusal.is_some()).then(|| first.cloned()).flatten()
 }
 
-fn cell(plan: &Plan, samples: &Samples, at: usize) -> Option<CellRow> {
+/// A cell, judged by one of what its runs answer.
+fn cell(plan: &Plan, samples: &Samples, at: usize, desideratum: Desideratum) -> Option<CellRow> {
     let cell = &plan.cells[at];
     let of = |subject: Subject| samples.get(&(at, subject));
     let none = of(Subject::Mechanism(0, 0))?;
     let alone: Vec<&Repetitions> =
         cell.tenants_alone().into_iter().map(|tenant| of(Subject::Alone(tenant))).collect::<Option<_>>()?;
     let weights: Vec<f64> = cell.groups.iter().map(|group| f64::from(group.weight.get())).collect();
-    let figures = CellFigures { desideratum: cell.desideratum, none, alone, weights };
+    let figures = CellFigures { desideratum, none, alone, weights };
     let mut results = Vec::new();
     let mut trade_offs: Vec<Vec<TradeOff>> = Vec::new();
     for (number, mechanism) in plan.mechanisms.iter().enumerate() {
@@ -54,7 +60,7 @@ fn cell(plan: &Plan, samples: &Samples, at: usize) -> Option<CellRow> {
         for (index, setting) in settings.iter().enumerate().filter(|_| refusal.is_none()) {
             let runs = of(Subject::Mechanism(number, index))?;
             let (mut figures, trade_off) = figures.of(runs);
-            figures.iter_mut().take(1).for_each(|judged| judged.is_close = is_close(judged, cell.desideratum));
+            figures.iter_mut().take(1).for_each(|judged| judged.is_close = is_close(judged, desideratum));
             offs.extend(trade_off);
             rows.push(SettingRow { setting: setting.text.clone(), figures, is_on_front: None });
         }
@@ -62,10 +68,10 @@ fn cell(plan: &Plan, samples: &Samples, at: usize) -> Option<CellRow> {
         let mechanism = mechanism.name.clone();
         results.push(CellResult { mechanism, refusal, score: None, decided_by: None, settings: rows });
     }
-    decide(cell.desideratum, &mut results, &trade_offs);
+    decide(desideratum, &mut results, &trade_offs);
     Some(CellRow {
         name: cell.name.clone(),
-        desideratum: cell.desideratum,
+        desideratum,
         ramp_s: (cell.ramp_ns + cell.returns_ns) as f64 / 1e9,
         round_s: cell.round_ns as f64 / 1e9,
         rounds: cell.rounds,
@@ -201,17 +207,14 @@ impl CellFigures<'_> {
                 ([latency, utilisation].into_iter().chain(rest).chain([total]).collect(), Some(off))
             }
             Desideratum::Bursts => (self.response(runs).into_iter().chain([utilisation, total]).collect(), None),
+            Desideratum::Delta => (vec![self.delta(runs), utilisation, total], None),
             Desideratum::WorkConservation => (vec![loss, utilisation, total], None),
         }
     }
 
     /// How soon the important tenant gets its due after it comes back, and how often it does not.
     fn response(&self, runs: &Repetitions) -> [Figure; 2] {
-        let share = self.weights[0] / self.weights.iter().sum::<f64>();
-        let due = |number: u32, sample: &Sample| {
-            let alone = self.alone.first()?.get(&number)?.bytes_per_s.first().copied()?;
-            Some((share * sample.total_bytes_per_s()).min(alone))
-        };
+        let due = |number: u32, sample: &Sample| self.due_bytes_per_s(number, sample);
         let response =
             figure("response", "ms", runs, &|number, sample| Some(sample.response_ms(due(number, sample)?).0));
         let never =
@@ -220,6 +223,23 @@ impl CellFigures<'_> {
         let response = Figure { is_lower_bound: never > 0.0, ..response };
         let never = figure("runs without response", "%", runs, &|_, _| Some(never / runs.len().max(1) as f64 * 100.0));
         [response, never]
+    }
+
+    /// The longest time that the important tenant stays below its due after it came back.
+    fn delta(&self, runs: &Repetitions) -> Figure {
+        let due = |number: u32, sample: &Sample| self.due_bytes_per_s(number, sample);
+        let delta = figure("delta", "ms", runs, &|number, sample| Some(sample.delta_ms(due(number, sample)?)));
+        let is_never =
+            |(number, sample): (&u32, &Sample)| due(*number, sample).is_some_and(|due| !sample.response_ms(due).1);
+        Figure { is_lower_bound: runs.iter().any(is_never), ..delta }
+    }
+
+    /// What the important tenant is due: its part by weight of what all do, and at most what it does
+    /// alone.
+    fn due_bytes_per_s(&self, number: u32, sample: &Sample) -> Option<f64> {
+        let share = self.weights[0] / self.weights.iter().sum::<f64>();
+        let alone = self.alone.first()?.get(&number)?.bytes_per_s.first().copied()?;
+        Some((share * sample.total_bytes_per_s()).min(alone))
     }
 
     /// Weighted error, largest error and Jain's index of what the tenants got.

@@ -144,7 +144,7 @@ impl Mechanism {
         match cell.desideratum {
             D::LowOverhead => vec![self.overhead.clone()],
             D::EqualRequests | D::UnequalRequests | D::ReadsBesideWrites => vec![Setting::default()],
-            D::Bursts | D::WorkConservation => vec![self.important.clone()],
+            D::Bursts | D::Delta | D::WorkConservation => vec![self.important.clone()],
             D::Priority if self.knob.is_empty() => vec![self.important.clone()],
             D::Priority => self.knob.clone(),
         }

@@ -62,8 +62,8 @@ impl Sample {
         let ios = by_tenant.iter().flat_map(|tenant| &tenant[window.clone()]).map(|(_, ios)| *ios);
         let ios_per_s = per_s(&mut ios.into_iter());
         let latency_ns = measurement.groups.first().and_then(|group| latency(group, cell, &window));
-        let since_return = match (cell.desideratum, measurement.groups.first()) {
-            (Desideratum::Bursts, Some(group)) => since(group, cell.returns_ns, cell.rounds as u64 * cell.round_ns),
+        let since_return = match (cell.desideratum.has_return(), measurement.groups.first()) {
+            (true, Some(group)) => since(group, cell.returns_ns, cell.rounds as u64 * cell.round_ns),
             _ => Vec::new(),
         };
         let jobs = cell.groups.iter().flat_map(|group| &group.jobs).take(1);
@@ -79,15 +79,29 @@ impl Sample {
     /// Milliseconds from the return until the first tenant has 90 % of `due_bytes_per_s`, and
     /// whether it had it at all: if not, the time is that of the observation.
     pub fn response_ms(&self, due_bytes_per_s: f64) -> (f64, bool) {
+        let (window, needed) = self.window(due_bytes_per_s);
+        match response(&self.since_return, window, needed) {
+            Some(bins) => (bins as f64, true),
+            None => (self.since_return.len() as f64, false),
+        }
+    }
+
+    /// The longest time in milliseconds that the first tenant stays below 90 % of `due_bytes_per_s`
+    /// after its return: delta of delta-fairness.
+    pub fn delta_ms(&self, due_bytes_per_s: f64) -> f64 {
+        let (window, needed) = self.window(due_bytes_per_s);
+        longest_below(&self.since_return, window, needed) as f64
+    }
+
+    /// The window over which a rate is observed, in bins, and the bytes that 90 % of the due are in one
+    /// bin.
+    fn window(&self, due_bytes_per_s: f64) -> (usize, f64) {
         let needed = HAS_ITS_DUE * due_bytes_per_s * BIN_NS as f64 / 1e9;
         let bins = (LEAST_REQUESTS * self.request_bytes / needed.max(1.0)).ceil();
         // At most the length of the observation, which is short.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
         let window = (bins as usize).clamp(LEAST_WINDOW, self.since_return.len().max(LEAST_WINDOW));
-        match response(&self.since_return, window, needed) {
-            Some(bins) => (bins as f64, true),
-            None => (self.since_return.len() as f64, false),
-        }
+        (window, needed)
     }
 }
 
@@ -102,6 +116,17 @@ fn response(bins: &[u64], window: usize, needed: f64) -> Option<usize> {
         let from = end - window;
         has(from..*end) && has(from..(from + LASTING * window).min(bins.len()))
     })
+}
+
+/// The most windows in a row, one beginning in each bin, in which a tenant gets less than `needed` per
+/// bin.
+fn longest_below(bins: &[u64], window: usize, needed: f64) -> usize {
+    let below = bins.windows(window).map(|bins| (bins.iter().sum::<u64>() as f64) < needed * window as f64);
+    let lengths = below.scan(0, |length, is_below| {
+        *length = if is_below { *length + 1 } else { 0 };
+        Some(*length)
+    });
+    lengths.max().unwrap_or(0)
 }
 
 /// Jain's index of the tenants' bytes over their weights in one round; 0 if nothing was done.
@@ -170,6 +195,19 @@ mod tests {
         assert_eq!(response(&bins, 5, 10.1), None);
         assert_eq!(response(&[10; 5], 5, 10.0), Some(5), "never sooner than a window");
         assert_eq!(response(&[10; 4], 5, 1.0), None);
+    }
+
+    #[test]
+    fn delta_is_the_longest_time_below_the_due_whenever_it_is() {
+        // 20 ms without service at first, 60 later.
+        let bins: Vec<u64> =
+            (0..200).map(|bin| u64::from(!(0..20).contains(&bin) && !(80..140).contains(&bin)) * 10).collect();
+        assert_eq!(response(&bins, 5, 9.0), Some(25));
+        // Windows of 5 bins that have less than 9 of 10: those that contain one bin without service.
+        assert_eq!(longest_below(&bins, 5, 9.0), 64);
+        assert_eq!(longest_below(&bins, 5, 0.0), 0, "nothing is due");
+        assert_eq!(longest_below(&bins, 5, 11.0), 196, "never");
+        assert_eq!(longest_below(&[10; 200], 5, 10.0), 0);
     }
 
     #[test]
