@@ -484,6 +484,57 @@ mod tests {
         assert_eq!((state.groups[0].why.as_deref(), state.groups[0].isolation()), (Some(sentence), 1.0));
     }
 
+    /// Any tenants in a tree of two levels, under a scheduler that gives each its entitlement, and under
+    /// one that gives one of them nearly nothing.
+    #[test]
+    fn exact_service_is_isolation_and_starving_is_none_whatever_the_tenants() {
+        let mut random = hoistway_block::random::Stream::new(51);
+        for round in 0..2_000 {
+            let mut below = |most: u64| random.below(most);
+            let count = 2 + u32::try_from(below(6)).unwrap();
+            let parents: Vec<u32> = (0..=count).map(|_| u32::try_from(below(2)).unwrap()).collect();
+            let weights: Vec<u32> = (0..=count).map(|_| 1 + u32::try_from(below(1_000)).unwrap()).collect();
+            // What each can use, in thousandths of the device; the second can use all of it.
+            let demand = |at| match at {
+                0 => 0.0,
+                2 => 5_000.0,
+                _ => (400 + below(3_000)) as f64,
+            };
+            let demands: Vec<f64> = (0..=count).map(demand).collect();
+            let tenant = |at: u32, got: f64| {
+                let demand = demands[at as usize];
+                let waiting = if demand > got { 1_000.0 * (1.0 - got / demand) } else { 0.0 };
+                let outstanding = if demand > 0.0 { 1_000.0 } else { 0.0 };
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive amount")]
+                let bytes = (got * 1e9) as u64;
+                let window = Window { outstanding, waiting, most_outstanding: 1_000, bytes, throttled: 0.0 };
+                // The root, two groups below it, and others below the root or the first of them.
+                let parent = if at > 2 { parents[at as usize] } else { 0 };
+                Tenant { group: at, parent, path: format!("g{at}"), weight: weights[at as usize], window }
+            };
+            let all: Vec<Tenant> = (0..=count).map(|at| tenant(at, demands[at as usize])).collect();
+            let entitled = divided(&all, 1_000.0, |it| Some(demands[it.group as usize]));
+            let fair: Vec<Tenant> = (0..=count).map(|at| tenant(at, entitled[&at])).collect();
+            let isolation = Saturation::of(&fair, DepthState::Saturated(9), 9.0, 9, true).isolation().unwrap();
+            assert!(isolation > 0.999, "{round}: {isolation} {fair:?}");
+            // What the first does not get the second does.
+            let taken = entitled[&1] * 0.99;
+            let starved = |at| {
+                entitled[&at]
+                    + if at == 1 {
+                        -taken
+                    } else if at == 2 {
+                        taken
+                    } else {
+                        0.0
+                    }
+            };
+            let starved: Vec<Tenant> = (0..=count).map(|at| tenant(at, starved(at))).collect();
+            let isolation = Saturation::of(&starved, DepthState::Saturated(9), 9.0, 9, true).isolation().unwrap();
+            assert!(isolation < 0.05, "{round}: {isolation} {starved:?}");
+        }
+    }
+
     #[test]
     fn who_gets_nothing_is_due_its_share() {
         for (bytes, isolation) in [(0, 0.0), (1, 0.0125)] {
