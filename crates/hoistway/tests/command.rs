@@ -484,6 +484,22 @@ fn completions_and_manual_pages_are_made_from_the_definitions() {
     assert!(entries(directory.path()).contains(&"hoistway-test.1".to_owned()));
 }
 
+/// Two screens of 50 lines: what a first comparison needs. `--help` has everything, by sections.
+#[test]
+fn the_short_help_of_test_fits_two_screens() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let said = |flag: &str| hoistway(directory.path(), &["test", flag]).stdout;
+    let (short, long) = (said("-h"), said("--help"));
+    assert!(short.lines().count() <= 100, "{} lines", short.lines().count());
+    for option in ["--sched", "--group", "--scenario", "--weights", "--explain"] {
+        assert!(short.contains(option), "{option}");
+    }
+    for option in ["--trace-format", "--max-sets", "--no-solo", "rbps=..", "Replay:", "Groups:"] {
+        assert!(long.contains(option), "{option}");
+    }
+    assert!(!short.contains("--trace-format"), "{short}");
+}
+
 #[test]
 fn help_is_no_error_and_has_examples() {
     let directory = directory();

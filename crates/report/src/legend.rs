@@ -4,6 +4,7 @@ use hoistway_experiment::cell::Cell;
 use hoistway_experiment::measurement::Flag;
 
 use crate::quantity::percentile_name;
+use crate::table::{LIMITS_ONLY, mark_of_shares};
 
 /// The lines below the first table.
 pub(crate) fn below(cells: &[Cell<'_>], percentiles: &[f64]) -> String {
@@ -39,15 +40,17 @@ pub(crate) fn below(cells: &[Cell<'_>], percentiles: &[f64]) -> String {
     if has_changed {
         lines.push("*: not the default".to_owned());
     }
-    let shows_no_shares = |cell: &Cell<'_>| !cell.scheduler.has_shares && cell.groups.len() > 1;
     for flag in [Flag::Disturbed, Flag::CpuShort, Flag::NoShares, Flag::ShortWindow, Flag::Errors] {
         let is_shown = |cell: &Cell<'_>| match flag {
-            Flag::NoShares => shows_no_shares(cell) || cell.flags.contains(&flag),
+            Flag::NoShares => mark_of_shares(cell) == Some(flag.label()),
             _ => cell.flags.contains(&flag),
         };
         if cells.iter().any(is_shown) {
             lines.push(format!("{}: {}", flag.label(), meaning(flag)));
         }
+    }
+    if cells.iter().any(|cell| mark_of_shares(cell) == Some(LIMITS_ONLY)) {
+        lines.push(format!("{LIMITS_ONLY}: weights have no effect under this scheduler, limits do"));
     }
     lines.iter().map(|line| format!("  {line}\n")).collect()
 }

@@ -337,12 +337,28 @@ fn text_row(cell: &Cell<'_>, shape: Shape, options: &TextOptions) -> Vec<String>
         None => "-".to_owned(),
     });
     row.extend(latencies(cell, None, options));
-    let mut marks: Vec<&str> = cell.flags.iter().map(|flag| flag.label()).collect();
-    if !cell.scheduler.has_shares && cell.groups.len() > 1 && !marks.contains(&"no shares") {
-        marks.push("no shares");
-    }
+    let other = cell.flags.iter().filter(|flag| **flag != Flag::NoShares);
+    let mut marks: Vec<&str> = other.map(|flag| flag.label()).collect();
+    marks.extend(mark_of_shares(cell));
     row.push(marks.join(", "));
     row
+}
+
+/// The mark of a cell whose scheduler knows no weights, but whose groups have limits.
+pub(crate) const LIMITS_ONLY: &str = "what its limit allows";
+
+/// The mark of a cell whose scheduler knows no weights.
+pub(crate) fn mark_of_shares(cell: &Cell<'_>) -> Option<&'static str> {
+    let is_without = (!cell.scheduler.has_shares && cell.groups.len() > 1) || cell.flags.contains(&Flag::NoShares);
+    is_without.then(|| if has_limits(cell) { LIMITS_ONLY } else { Flag::NoShares.label() })
+}
+
+/// Whether one of the groups has limits.
+fn has_limits(cell: &Cell<'_>) -> bool {
+    cell.runs
+        .iter()
+        .flat_map(|run| &*run.experiment.groups)
+        .any(|group| group.limits != hoistway_experiment::Limits::NONE)
 }
 
 fn group_row(cell: &Cell<'_>, group: usize, shape: Shape, options: &TextOptions) -> Vec<String> {

@@ -247,15 +247,57 @@ pub fn run(arguments: CtlArguments) -> u8 {
         let text = format!("hoistway: error: {}", error.strip_prefix("hoistway: error: ").unwrap_or(error));
         error_line(printable_lines(&text));
     } else {
-        let mut text = String::new();
-        show(&answer["ok"], 0, &mut text);
-        printed = print(&text);
+        printed = print(&answer_text(&arguments.command, &answer["ok"]));
     }
     if let Err(error) = printed {
         error_line(error);
         return 1;
     }
     if is_refused { 2 } else { 0 }
+}
+
+/// An answer for people.
+fn answer_text(command: &Command, answer: &Value) -> String {
+    if matches!(command, Command::Limit { file, .. } if !file.starts_with("blkio.")) {
+        return limits_text(answer);
+    }
+    let mut text = String::new();
+    show(answer, 0, &mut text);
+    text
+}
+
+/// The limits of a group in words, with the lines that say the same.
+fn limits_text(answer: &Value) -> String {
+    let group = text(&answer["group"]);
+    let devices = answer["devices"].as_u64().unwrap_or(0);
+    let on = if devices == 1 { "1 device".to_owned() } else { format!("{devices} devices") };
+    let lines = ["io.max", "io.low", "io.latency"].map(|file| Some((file, answer[file].as_str()?)));
+    let said: Vec<String> =
+        lines.into_iter().flatten().map(|(file, line)| format!("  {file}: {} ({line})\n", limit_words(line))).collect();
+    match said.is_empty() {
+        true => format!("group {group} has no limits, on {on}\n"),
+        false => format!("limits of group {group}, on {on}:\n{}", said.concat()),
+    }
+}
+
+/// A line of limits in words: `reads 50 MB/s, writes 1000 a second`.
+fn limit_words(line: &str) -> String {
+    let pairs = line.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
+    let words: Vec<String> = pairs
+        .filter(|(_, value)| *value != "max")
+        .map(|(key, value)| {
+            let megabytes = || value.parse::<f64>().map_or_else(|_| value.to_owned(), |rate| format!("{}", rate / 1e6));
+            match key {
+                "rbps" => format!("reads {} MB/s", megabytes()),
+                "wbps" => format!("writes {} MB/s", megabytes()),
+                "riops" => format!("reads {value} a second"),
+                "wiops" => format!("writes {value} a second"),
+                "target" => format!("latency {value} us"),
+                _ => format!("{key} {value}"),
+            }
+        })
+        .collect();
+    if words.is_empty() { "no limit".to_owned() } else { words.join(", ") }
 }
 
 /// Asks for the status twice, `interval_ns` apart; returns the tables as an answer, or a refusal.
@@ -372,4 +414,25 @@ fn line(fields: &Map<String, Value>) -> String {
 
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_said_in_words() {
+        let one = json!({"group": "db", "devices": 1, "io.max": "rbps=50000000 wbps=max riops=max wiops=1000"});
+        let line = "rbps=50000000 wbps=max riops=max wiops=1000";
+        let said =
+            format!("limits of group db, on 1 device:\n  io.max: reads 50 MB/s, writes 1000 a second ({line})\n");
+        assert_eq!(limits_text(&one), said);
+        let target = json!({"group": "db", "devices": 2, "io.max": null, "io.latency": "target=500"});
+        assert_eq!(
+            limits_text(&target),
+            "limits of group db, on 2 devices:\n  io.latency: latency 500 us (target=500)\n"
+        );
+        assert_eq!(limits_text(&json!({"group": "db", "devices": 2})), "group db has no limits, on 2 devices\n");
+        assert_eq!(limit_words("rbps=max"), "no limit");
+    }
 }

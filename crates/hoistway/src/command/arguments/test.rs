@@ -49,9 +49,39 @@ const SET_BY_SCENARIO: [&str; 30] = [
     "resume",
 ];
 
+/// Options that `-h` shows: those of a first comparison. `--help` has all.
+const COMMON: [&str; 19] = [
+    "target",
+    "scenario",
+    "host",
+    "destructive",
+    "workload",
+    "iodepth",
+    "runtime",
+    "ramp",
+    "weights",
+    "group",
+    "sched",
+    "sets",
+    "assert",
+    "outdir",
+    "dry_run",
+    "format",
+    "explain",
+    "help",
+    "version",
+];
+
+/// Leaves a rarer option out of `-h`.
+fn in_long_help_only(argument: clap::Arg) -> clap::Arg {
+    let is_common = COMMON.contains(&argument.get_id().as_str());
+    if is_common { argument } else { argument.hide_short_help(true) }
+}
+
 /// `hoistway test`.
 #[derive(Args, Debug, Clone)]
 #[command(
+    mut_args(in_long_help_only),
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
   hoistway test                                     four sequential readers (dsr) of a simulated SATA disk, weights 100,
@@ -68,7 +98,7 @@ const SET_BY_SCENARIO: [&str; 30] = [
   hoistway test report DIR                          print a stored result again
   hoistway test compare DIR1 DIR2                   which differences exceed the noise
 
-Without TARGET, workload and group options, the first example runs."
+Without TARGET, workload and group options, the first example runs. -h shows the common options, --help all."
 )]
 pub struct TestArguments {
     /// A subcommand on stored results, instead of a run.
@@ -256,8 +286,10 @@ pub struct GroupArguments {
     /// with verdicts [default: 100,200,...,100*N]
     #[arg(long, value_name = "LIST")]
     pub weights: Vec<String>,
-    /// Define one group; repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,
-    /// rbps=..,wbps=..,riops=..,wiops=.. (limits of io.max), low_rbps=..,idle=US,latency=US (io.low), high=.. (io.high of the kernel patches of 2016), target=US
+    /// Define one group; repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s; --help has
+    /// the other keys
+    ///
+    /// Further keys: rbps=..,wbps=..,riops=..,wiops=.. (limits of io.max), low_rbps=..,idle=US,latency=US (io.low), high=.. (io.high of the kernel patches of 2016), target=US
     /// (io.latency), ioprio=be/4, leaf_weight=N (weight of its own threads beside its child groups, for cfq),
     /// priority=0..7 (for uchida and tarasov), files=own (one file per thread), cgroup=root (a group in the report
     /// only: its processes stay in the root cgroup). Two workload=...,threads=... pairs run both workloads in one
