@@ -5,7 +5,7 @@
 //! ```
 //! A shard does its I/O on a plain socket. So a TLS client gets a thread of its own that encrypts and
 //! decrypts, and the shard gets one end of a socket pair. Why not otherwise:
-//! docs/internals/decisions/073-a-tls-client-has-a-relay-thread.md.
+//! docs/internals/decisions/engine-and-exports.md#073-a-tls-client-has-a-relay-thread.
 
 pub mod certificate;
 pub mod credentials;
