@@ -80,7 +80,7 @@ pub fn nvme() -> FlashParameters {
 }
 
 /// 32 chips behind 8 channels, MQSim's defaults. Source: docs/specifications/devices.md, section
-/// 2.2.
+/// 13, case 44.
 pub fn mqsim() -> FlashParameters {
     FlashParameters {
         page_kib: 8,

@@ -8,7 +8,7 @@
 //! Fits     flash, arrays and disks whose tenants have weights.
 //! Source   start-time fair queueing (Goyal, Vin, Cheng 1996) with strict dispatch (MQFQ, Hedayati
 //!          et al. 2019); how many requests are served although their tenants lead is learned
-//!          (docs/specifications/paternoster-2.md, sections 3 and 4).
+//!          (docs/specifications/paternoster.md, sections 4 and 5).
 //!
 //! insert -> order -> choose (in order? below the floor?) -> host -> completed -> meter
 //! -> controller

@@ -246,7 +246,7 @@ fn a_citation_names_its_file() {
     let sections = all_sections();
     let rule = |source: &Source| unnamed_specifications(source, &sections);
     expect_none(&written_sources().iter().flat_map(rule).collect::<Vec<_>>());
-    let planted = "// paternoster-2, case 4\n// docs/measured/2026-11-24-paternoster-2\n// shared/specs/cfq.md\n\
+    let planted = "// kernel-host, case 4\n// docs/measured/2026-11-24-paternoster-2\n// shared/specs/cfq.md\n\
                    // specs/cfq.md\n// a case of the specification\n// the kernel-hosts\n";
     expect_lines(rule, "a/src/a.rs", planted, &[1, 3, 4, 5]);
     let named = format!("// docs/{SPECIFICATIONS}cfq.md, case 5\n// a case of the specification\n");
