@@ -47,12 +47,6 @@ impl Extent {
     pub const fn overlaps(self, other: Extent) -> bool {
         self.first_sector < other.end() && other.first_sector < self.end()
     }
-
-    /// Distance in sectors between a position and the start of this range, in either direction.
-    #[inline]
-    pub const fn distance_from(self, position: Sector) -> u64 {
-        self.first_sector.abs_diff(position)
-    }
 }
 
 /// A part of a device, for example the sectors that one of its actuators serves.

@@ -554,14 +554,6 @@ impl ShardHandle {
         set.map_err(|message| EngineError::usage(message, "see `hoistway list schedulers`"))
     }
 
-    /// Changes the number of commands that may be in flight on the device.
-    ///
-    /// # Errors
-    /// When the engine has stopped.
-    pub fn set_queue_depth(&self, depth: u32) -> Result<(), EngineError> {
-        self.ask(move |core| core.turn.set_device_depth(depth.max(1), hoistway_linux::thread::monotonic_ns()))
-    }
-
     /// Whether the device is saturated, and which shares are not kept.
     ///
     /// # Errors

@@ -72,8 +72,6 @@ enum GivenGroup {
     Weighted(String, u32),
     /// In the notation of `--group`.
     Spec(String),
-    /// With its jobs.
-    Complete(Box<Group>),
 }
 
 /// The host that runs a target.
@@ -123,13 +121,6 @@ impl Experiment {
     #[must_use]
     pub fn group_spec(mut self, spec: impl Into<String>) -> Self {
         self.groups.push(GivenGroup::Spec(spec.into()));
-        self
-    }
-
-    /// Adds a group with jobs of your own.
-    #[must_use]
-    pub fn group_with_jobs(mut self, group: Group) -> Self {
-        self.groups.push(GivenGroup::Complete(Box::new(group)));
         self
     }
 
@@ -395,7 +386,6 @@ impl Experiment {
         let groups = self.groups.iter().map(|given| match given {
             GivenGroup::Weighted(path, weight) => Described::plain(path, *weight)?.with_jobs(jobs, &[]),
             GivenGroup::Spec(spec) => describe(spec).map_err(|error| error.at(place_of(spec)))?.with_jobs(jobs, &[]),
-            GivenGroup::Complete(group) => Ok((**group).clone()),
         });
         groups.collect()
     }

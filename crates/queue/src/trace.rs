@@ -215,11 +215,6 @@ impl<E: Elevator> RequestQueue<E> {
         &self.trace
     }
 
-    /// Takes the oldest event of the trace.
-    pub fn take_event(&mut self) -> Option<TraceEvent> {
-        self.trace.take()
-    }
-
     /// Takes the oldest message of the policy or a limiter.
     pub fn take_message(&mut self) -> Option<TraceMessage> {
         self.flush_messages();

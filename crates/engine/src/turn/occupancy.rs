@@ -386,13 +386,4 @@ impl Turn {
     pub fn device_depth(&self) -> (u32, u32) {
         (self.occupancy.limit(), self.occupancy.most)
     }
-
-    /// Changes the number of commands that the device is given at a time; from now on it is not
-    /// learned.
-    pub fn set_device_depth(&mut self, device: u32, now: Nanos) {
-        let occupancy = &mut self.occupancy;
-        (occupancy.most, occupancy.may_learn, occupancy.learner) = (device, false, None);
-        let requests = self.queue.depth().requests;
-        self.queue.set_depth(hoistway_elevator::Depth { requests, device }, now);
-    }
 }

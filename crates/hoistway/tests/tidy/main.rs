@@ -12,4 +12,5 @@ mod licences;
 mod names;
 mod policies;
 mod source;
+mod unused;
 mod words;

@@ -1,8 +1,6 @@
-//! The rule on words: technical terms instead of private coinages.
+//! The rule on words: technical terms instead of private coinages (docs/internals/writing.md says why).
 
 use crate::source::{Finding, Source, expect_lines, expect_none, written_sources};
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 /// Words and phrases that may stand in no text and no identifier, and what to use instead. Case and line ends within a
 /// phrase do not count.
@@ -27,99 +25,6 @@ const PHRASES: &[(&str, &str)] = &[
     ("lest", "so that ... not"),
     ("thereof", "of it"),
     ("as it were", "nothing"),
-];
-
-/// Identifiers of earlier versions, and what they are called now. `*` stands for any beginning of a name.
-const IDENTIFIERS: &[(&str, &str)] = &[
-    // elevator
-    ("Outlet", "HardwareContext"),
-    ("Company", "MergeCandidates"),
-    ("*_company", "try_merge, find_merge, had_cooperator"),
-    ("Carrier", "OwnedVisitor, RunsIn, RunSettings"),
-    ("carried_by", "into_visitor"),
-    ("visited_by", "visit"),
-    ("PLAINLY", "NO_EFFECT"),
-    ("BEGINS_ANEW", "RESETS_INJECTION"),
-    ("say_queue", "log_queue"),
-    ("stays_alone", "no_merge_target"),
-    ("begin_own_life", "init_split_queue"),
-    ("let_woken_go", "clear_woken"),
-    ("knows_actuators", "has_actuators"),
-    ("KNOWS_HOLDERS", "has_owners"),
-    ("bequeath_account", "fold_account_into_parent"),
-    ("who_names_what", "count_references"),
-    ("seeks_for_nothing", "positioning_is_free"),
-    ("look_after", "check_timers"),
-    ("is_for_the_root", "is_root_issued"),
-    ("whose_turn", "choose_any"),
-    ("LetIn", "BelowFloor"),
-    ("TELLING_NS", "MIN_TELLING_NS"),
-    ("strays_of", "shared_queue_of"),
-    ("meet_issuer", "add_issuer"),
-    ("Fare", "cost, charge"),
-    // queue, device, simulator
-    ("bios_inside", "bios_in_flight"),
-    ("inside_of", "unthrottled_in_flight"),
-    ("take_told", "take_item"),
-    ("Audience", "TraceSinks"),
-    ("Prospect", "PreparedRun"),
-    ("Carriage", "PageIoShape"),
-    ("InHand", "IoInFlight"),
-    ("begin_anew", "reset"),
-    ("looks_in_vain", "has_fruitless_look"),
-    ("check_kinship", "check_same_kind"),
-    ("Temper", "Intensity"),
-    ("Vantage", "ChoiceContext"),
-    ("looked_ahead", "prefetched"),
-    // workload, experiment, report, tune
-    ("Flying", "InFlight"),
-    ("flying", "in_flight"),
-    ("Originals", "RewriteBlocks"),
-    ("Governor", "GoalMonitor"),
-    ("Seeker", "DepthSearch"),
-    ("Complaint", "ReadError"),
-    ("take_up_goals", "copy_goals_from_job"),
-    ("original_came", "block_was_read"),
-    ("is_hopeless", "is_over_limit"),
-    ("Wishes", "GroupSettings"),
-    ("keeps_promise", "keeps_shares"),
-    ("Contender", "Candidate"),
-    ("Judgement", "Verdict"),
-    ("patient_kyber", "kyber_with_relaxed_targets"),
-    // engine, export, native, rig, linux
-    ("Residency", "LocalClients"),
-    ("open_mail", "run_jobs"),
-    ("Pictured", "DispatchRecording"),
-    ("MOST_TOLD_PPM", "DEVIATION_LIMIT_PPM"),
-    ("says_so", "is_reported_rotational"),
-    ("Reception", "HandshakeThread"),
-    ("clear_the_way", "remove_stale_socket"),
-    ("start_patiently", "start_with_retry"),
-    ("patiently", "with_retry"),
-    ("Crew", "Workers"),
-    ("Ground", "Target"),
-    ("Leash", "Lifetime"),
-    ("DEAF_NS", "STOP_LATENCY_NS"),
-    ("GLANCE_NS", "CHECK_INTERVAL_NS"),
-    ("PATIENCE_NS", "DRAIN_TIMEOUT_NS"),
-    ("PATIENCE", "TIMEOUT, TIME_LIMIT"),
-    ("has_strangers", "has_foreign_traffic"),
-    ("keep_house", "answer_internal"),
-    ("Housekeeping", "Internal"),
-    ("Crowd", "LoadShape"),
-    ("hushed", "without_notes"),
-    ("in_users_words", "with_user_target_name"),
-    // kernel
-    ("sort_in", "insert_sorted"),
-    ("*_newcomer", "insert_new"),
-    ("TICKS_DO", "TICK_RESOLUTION"),
-    ("WITHHELD", "WAIT_COMPLETION"),
-    ("tell_at_length", "insert_other"),
-    ("dispatch_of_its_own", "dispatch_per_hctx"),
-    ("has_work_of_its_own", "has_work_per_hctx"),
-    ("hoist_tell", "hoist_emit_messages"),
-    ("hoist_becomes", "hoist_set_condition"),
-    ("hoist_timer_follows", "hoist_arm_timer"),
 ];
 
 /// Files in which older words may stay: specifications, records of measurements and the history of
@@ -164,27 +69,12 @@ fn words(text: &str) -> Vec<Word> {
     words
 }
 
-/// What an earlier identifier is called now.
-fn new_name(name: &str) -> Option<&'static str> {
-    static NAMES: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| IDENTIFIERS.iter().copied().collect());
-    // `*` sorts before letters.
-    let mut endings = NAMES.iter().map_while(|(name, instead)| Some((name.strip_prefix('*')?, *instead)));
-    let by_ending = || endings.find(|(ending, _)| name.ends_with(ending)).map(|(_, instead)| instead);
-    NAMES.get(name).copied().or_else(by_ending)
-}
-
-/// The parts of a line between backticks.
-fn quoted_code(line: &str) -> impl Iterator<Item = &str> {
-    line.split('`').skip(1).step_by(2)
-}
-
 fn forbidden_words(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     if EXEMPT.iter().any(|exempt| source.path.starts_with(exempt)) {
         return findings;
     }
-    let remedy = "docs/glossary.md has the terms; the table is in crates/hoistway/tests/tidy/words.rs";
-    let lines: Vec<&str> = source.text.lines().collect();
+    let remedy = "docs/internals/writing.md says why; docs/glossary.md has the terms";
     let lower = source.text.to_lowercase();
     // Most files contain no phrase.
     let is_possible = |(phrase, _): &&(&str, &str)| phrase.split(' ').all(|part| lower.contains(part));
@@ -197,17 +87,6 @@ fn forbidden_words(source: &Source) -> Vec<Finding> {
                 && found[1..].iter().all(|word| word.continues);
             if is_phrase {
                 findings.push(source.finding(found[0].line, format!("{phrase:?}; use instead: {instead}"), remedy));
-            }
-        }
-    }
-    let is_code = [".rs", ".c", ".h"].iter().any(|ending| source.path.ends_with(ending));
-    let code = if is_code { source.code() } else { Vec::new() };
-    let quoted =
-        lines.iter().enumerate().flat_map(|(index, line)| quoted_code(line).map(move |code| (index + 1, code)));
-    for (number, text) in code.iter().map(|(number, line)| (*number, line.as_str())).chain(quoted) {
-        for name in text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| !name.is_empty()) {
-            if let Some(instead) = new_name(name) {
-                findings.push(source.finding(number, format!("{name:?}; use instead: {instead}"), remedy));
             }
         }
     }
@@ -228,12 +107,6 @@ fn forbidden_words_are_found_in_texts_and_identifiers() {
         expect_lines(forbidden_words, "crates/queue/src/a.rs", &planted, &[1, 2, 3]);
         expect_lines(forbidden_words, "bench/a/run", &format!("#!/bin/sh\n# {}\n", phrase.to_uppercase()), &[2]);
         expect_lines(forbidden_words, "docs/measured/a.md", phrase, &[]);
-    }
-    for (pattern, _) in IDENTIFIERS {
-        let name = pattern.replace('*', "x");
-        expect_lines(forbidden_words, "crates/queue/src/a.rs", &format!("let a = {name}(1);\n// {name}\n"), &[1]);
-        expect_lines(forbidden_words, "docs/a.md", &format!("# {name}\n\nThe function `{name}`.\n"), &[3]);
-        expect_lines(forbidden_words, "kernel/module/a.c", &format!("a{name}b();\n"), &[]);
     }
     let right = "enum Turn { NobodyWaits }\nby the queue, which waits\nso. Many wait\nburying\n";
     expect_lines(forbidden_words, "crates/queue/src/a.rs", right, &[1]);

@@ -32,11 +32,6 @@ impl Json {
         Json::Text(text.into())
     }
 
-    /// The value, or `null`.
-    pub fn or_null(number: Option<f64>) -> Json {
-        number.map_or(Json::Null, Json::Decimal)
-    }
-
     /// Adds an entry to an object; does nothing for other values.
     pub fn push(&mut self, key: &str, value: Json) {
         if let Json::Object(entries) = self {
