@@ -114,6 +114,27 @@ fn missing_siblings(policies: &[Registered], exists: impl Fn(&str) -> bool) -> V
     findings
 }
 
+/// A reader wants to know first what a scheduler is for, and whether to rely on it.
+fn without_first_lines(page: &Source) -> Vec<Finding> {
+    let mut paragraphs = page.text.split("\n\n").skip(1);
+    let begins = |paragraph: Option<&str>, with: &str| paragraph.is_some_and(|text| text.starts_with(with));
+    let is_complete =
+        begins(paragraphs.next(), "**Typical use:** ") && begins(paragraphs.next(), "**Ready for production?** ");
+    let what = "the page does not begin with its use and whether it is ready";
+    let remedy = "begin with the paragraphs `**Typical use:** ...` and `**Ready for production?** ...`";
+    if is_complete { Vec::new() } else { vec![page.finding(2, what, remedy)] }
+}
+
+#[test]
+fn every_page_of_a_policy_begins_with_its_use() {
+    let pages: Vec<_> = sources(".md").into_iter().filter(|page| page.path.starts_with("docs/elevators/")).collect();
+    assert!(pages.len() > 10, "the pages were not found");
+    expect_none(&pages.iter().flat_map(without_first_lines).collect::<Vec<_>>());
+    let begin = "# a\n\n**Typical use:** b.\n\n";
+    expect_lines(without_first_lines, "docs/elevators/a.md", &format!("{begin}**Ready for production?** No.\n"), &[]);
+    expect_lines(without_first_lines, "docs/elevators/a.md", &format!("{begin}Text.\n"), &[2]);
+}
+
 #[test]
 fn every_policy_has_its_module_test_and_page() {
     let policies = policies();
