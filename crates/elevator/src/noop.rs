@@ -32,7 +32,7 @@ pub enum MergeCandidates {
 /// The policy's state: one list.
 #[derive(Debug)]
 pub struct Noop {
-    company: MergeCandidates,
+    candidates: MergeCandidates,
     links: Links,
     queued: List,
     max_sectors: u32,
@@ -46,9 +46,9 @@ impl Policy for Noop {
         Form { since: Version(2, 6, 0), profile: MergeCandidates::Pipeline },
     ];
 
-    fn build(configuration: &Configuration, company: MergeCandidates) -> Result<Self, NoMemory> {
+    fn build(configuration: &Configuration, candidates: MergeCandidates) -> Result<Self, NoMemory> {
         let links = Links::try_new(configuration.slots)?;
-        Ok(Self { company, links, queued: List::default(), max_sectors: configuration.max_sectors, violations: 0 })
+        Ok(Self { candidates, links, queued: List::default(), max_sectors: configuration.max_sectors, violations: 0 })
     }
 }
 
@@ -56,7 +56,7 @@ impl Elevator for Noop {
     const TRAITS: Traits = Traits { ticks_suffice: true, passing: Passing::Never, ..Traits::PLAIN };
 
     fn merge_search(&self) -> MergeSearch {
-        match self.company {
+        match self.candidates {
             MergeCandidates::OwnScan => MergeSearch::Own,
             MergeCandidates::Pipeline => MergeSearch::Pipeline,
         }
@@ -129,7 +129,7 @@ impl Elevator for Noop {
     }
 
     fn drains_by_sector(&self) -> bool {
-        self.company == MergeCandidates::Pipeline
+        self.candidates == MergeCandidates::Pipeline
     }
 
     fn has_work(&self, _queue: HardwareQueue) -> bool {

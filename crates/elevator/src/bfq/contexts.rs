@@ -98,7 +98,7 @@ impl Bfq {
         if is_unknown {
             // Not seen before, or the id belonged to an issuer that has exited.
             self.leave_queues(index);
-            self.meet(index, bio.priority, group);
+            self.learn_issuer(index, bio.priority, group);
             return;
         }
         if group_before != group {
@@ -123,7 +123,7 @@ impl Bfq {
     }
 
     #[inline(never)]
-    fn meet(&mut self, index: u32, priority: Priority, group: u32) {
+    fn learn_issuer(&mut self, index: u32, priority: Priority, group: u32) {
         *self.contexts.at_mut(index) = Context { is_alive: true, priority, group, ..UNKNOWN_CONTEXT };
     }
 

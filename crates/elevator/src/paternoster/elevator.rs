@@ -243,12 +243,12 @@ impl Elevator for Paternoster {
     }
 
     fn setting(&self, index: usize) -> Option<i64> {
-        if index == 0 { Some(i64::from(self.give())) } else { self.settings.get(index) }
+        if index == GIVE { Some(i64::from(self.give())) } else { self.settings.get(index) }
     }
 
     fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
         self.settings.set(index, value)?;
-        self.is_give_set |= index == 0;
+        self.is_give_set |= index == GIVE;
         self.controller.set_give(self.give());
         self.guard = LatencyGuard::NONE;
         self.slices.set_length(self.settings.slice_ns.unsigned_abs());

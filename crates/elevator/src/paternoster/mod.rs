@@ -63,7 +63,7 @@ use repayment::Repayment;
 use returning::Returning;
 use slices::Slices;
 use tally::Tallies;
-use tunables::Settings;
+use tunables::{GIVE, Settings};
 
 crate::reasons! {
     /// Why a request was chosen, or what the device waits for.

@@ -2,6 +2,9 @@
 
 use crate::tunable::{OutOfRange, Unit};
 
+/// The row of `give`.
+pub const GIVE: usize = 0;
+
 crate::tunables! {
     /// The values in force. Until `give` is set it is 3 on flash and 100 where positioning costs
     /// time.

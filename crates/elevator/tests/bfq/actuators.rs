@@ -24,7 +24,7 @@ fn ten_in_each(host: &mut Host) {
             host.submit(&format!("R{}@1", half + n * 8));
         }
     }
-    host.hush();
+    host.forget_lines();
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn s16_6_an_issuer_has_a_queue_for_each_range() {
     assert_eq!(host.lines_with("allocated").len(), 2);
     host.finish();
     host.exit(1);
-    host.hush();
+    host.forget_lines();
     host.submit("R0@1 R1000000@1 R2000000@1");
     assert_eq!(host.lines_with("allocated").len(), 3, "none of them outlives its issuer");
 }
@@ -81,7 +81,7 @@ fn s16_6_queues_of_different_arms_never_merge() {
         // Issuer 2 gets its queue with a request elsewhere; its next request is close to that of
         // issuer 1.
         host.submit(&format!("R{}+32@2", 10_000));
-        host.hush();
+        host.forget_lines();
         host.submit(&format!("R{}+32@2", 1_000_000 - border - 32));
         assert_eq!(host.lines_with("scheduling merge with queue").len(), merges, "{border} before the border");
     }
@@ -92,7 +92,7 @@ fn s16_6_an_issuer_takes_all_its_queues_to_another_group() {
     let mut host = Host::on_arms("6.12", 2);
     host.group(1, 100);
     host.submit("R0@1 R1000000@1");
-    host.hush();
+    host.forget_lines();
     // Issuer 1 is in another group now. Its first request moves both of its queues there, so none
     // is allocated for the second request either.
     host.submit("R8g1@1 R1000008g1@1");

@@ -126,7 +126,7 @@ impl Host {
         lines.iter().map(|line| line.replace("expire (", "").split(',').next().unwrap_or("").to_owned()).collect()
     }
 
-    pub fn hush(&mut self) {
+    pub fn forget_lines(&mut self) {
         self.listen();
         self.lines.clear();
     }
@@ -230,13 +230,13 @@ impl Host {
 
     /// Serves each of these requests alone, with a pause after it. Afterwards their issuers are not
     /// new any more, and each has a queue of its own.
-    pub fn meet(&mut self, text: &str) {
+    pub fn introduce(&mut self, text: &str) {
         for word in text.split_whitespace() {
             self.submit(word);
             self.finish();
             self.pass_ms(700);
         }
-        self.hush();
+        self.forget_lines();
     }
 
     /// Dispatches and completes everything, as fast as the policy permits.
@@ -269,6 +269,6 @@ impl Host {
         }
         self.exit(79);
         self.pass_ms(2_000);
-        self.hush();
+        self.forget_lines();
     }
 }

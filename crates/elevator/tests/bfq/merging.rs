@@ -25,7 +25,7 @@ fn new_ones(host: &mut Host, gap: u64) -> usize {
     host.submit("R1000000+32@1");
     host.pass_ms(1);
     host.submit("R9000000+32@2");
-    host.hush();
+    host.forget_lines();
     host.submit(&format!("R{}+32@2", 1_000_000 - gap));
     host.lines_with("scheduling merge with queue").len()
 }
@@ -43,7 +43,7 @@ fn t35_readers_of_one_stream_become_one_queue() {
         // The levels differ, because otherwise the queues would be merged permanently, as in case
         // 36.
         flash.submit("R1000000+32be4@1 R9000000+32be5@2");
-        flash.hush();
+        flash.forget_lines();
         flash.submit("R999900+32be5@2");
         assert_eq!(flash.lines_with("scheduling merge").len(), on_flash, "{form}");
     }
@@ -110,7 +110,7 @@ fn become_seeky(host: &mut Host) {
         host.submit(&format!("R{}@{}", n * 5_000_000, 1 + n % 2));
     }
     host.finish();
-    host.hush();
+    host.forget_lines();
 }
 
 #[test]
@@ -151,14 +151,14 @@ fn t37_but_not_one_that_was_merged_for_good() {
 /// issuer 2.
 fn woken_after(form: &str, pause_us: u64, period_ms: u64) -> usize {
     let mut host = Host::on_flash(form);
-    host.meet("R0@1 R900000000@2");
+    host.introduce("R0@1 R900000000@2");
     // The think time of issuer 2 is known from its third request on, and is long.
     for n in 1..5 {
         host.submit(&format!("R{}@2", 900_000_000 + n * 8));
         host.finish();
         host.pass_ms(40);
     }
-    host.hush();
+    host.forget_lines();
     for n in 1..=3_u64 {
         host.submit(&format!("R{}@1", n * 8));
         host.dispatch_all();

@@ -9,14 +9,14 @@ use hoistway_elevator::Elevator;
 /// before, because BFQ treats new issuers differently; issuer 1 is seeky if `is_seeky`.
 fn sixty_and_twenty(form: &str, is_seeky: bool) -> Host {
     let mut host = Host::on_flash(form);
-    host.meet("R0be2@1 R900000000be6@2");
+    host.introduce("R0be2@1 R900000000be6@2");
     if is_seeky {
         for n in 1..30 {
             host.submit(&format!("R{}be2@1", n * 1_000_000));
         }
         host.finish();
         host.pass_ms(3_000);
-        host.hush();
+        host.forget_lines();
     }
     host
 }
@@ -59,7 +59,7 @@ fn t23_others_are_injected_into_a_seeky_turn() {
 fn t23_an_equal_one_is_not() {
     for form in FORMS {
         let mut host = Host::on_flash(form);
-        host.meet("R0@1 R900000000@2");
+        host.introduce("R0@1 R900000000@2");
         host.submit("R50000000@1 R900001000@2");
         assert_eq!(host.dispatch(), "R50000000@1", "{form}");
         assert_eq!(host.ends(), Vec::<String>::new(), "{form}");
@@ -84,7 +84,7 @@ fn waiting(form: &str) -> Host {
     host.pass_ms(1);
     host.complete();
     assert_eq!(host.kept_us(), Some(8_000));
-    host.hush();
+    host.forget_lines();
     host
 }
 
@@ -109,7 +109,7 @@ fn t24_a_late_queue_ends_its_turn_and_keeps_the_rest_of_its_budget() {
         host.pass_us(8_100);
         assert_eq!(host.ends(), ["1S 0"], "{form}");
         assert_eq!(host.dispatch(), "R900001000be6@2", "{form}");
-        host.hush();
+        host.forget_lines();
         host.pass_us(5_000);
         host.submit("R50002560be2@1");
         // In the newer forms the returning queue preempts the other one; in the older forms it
@@ -133,7 +133,7 @@ fn t24_later_than_three_idles_it_begins_anew() {
         let mut host = waiting(form);
         host.pass_us(24_001);
         assert_eq!(host.dispatch(), "R900001000be6@2", "{form}");
-        host.hush();
+        host.forget_lines();
         host.submit("R50002560be2@1");
         // The queue preempts nevertheless, because its weight is larger. It keeps nothing of the
         // old budget and begins with its new one of 6826.
@@ -150,7 +150,7 @@ fn after_requests_of_one(mut host: Host, is_deep: bool, is_seeky: bool) -> Host 
     host.teach_depth(is_deep);
     // Only issuer 2 is served in advance. Issuer 1 must still count as I/O bound, which it would
     // not in the older forms after an idle timer has fired for it.
-    host.meet("R900000000@2");
+    host.introduce("R900000000@2");
     for n in 0..40_u64 {
         let place = if is_seeky { n * 7_777_777 % 800_000_000 } else { 50_000_000 + n * 8 };
         host.submit(&format!("R{place}@1"));

@@ -87,7 +87,7 @@ fn t32_idle_for_long_an_issuer_is_raised_again() {
             // Without idling, so that the issuer's queue is idle from its last completion on.
             let (mut host, _) = served_a_lot(&format!("{form}:low_latency=1,slice_idle=0"));
             host.finish();
-            host.hush();
+            host.forget_lines();
             host.pass_ms(idle_ms);
             host.submit("R300000@1");
             host.dispatch();
@@ -118,7 +118,7 @@ fn after_a_batch(form: &str, at_ms: u64, is_seeky: bool) -> Vec<String> {
     }
     host.pass_us(20);
     host.pass_ms(at_ms - 50);
-    host.hush();
+    host.forget_lines();
     host.submit(&format!("R{}+20@1", place(35)));
     host.dispatch();
     host.lines_with(RAISED)
@@ -169,7 +169,7 @@ fn burst(mut host: Host, request: impl Fn(u32, u64) -> String) {
     host.dispatch_all();
     assert_eq!(raised(&mut host), Vec::<String>::new(), "the ninth belongs to the burst");
     host.finish();
-    host.hush();
+    host.forget_lines();
     host.pass_ms(200);
     host.submit(&request(10, 0));
     host.dispatch_all();
