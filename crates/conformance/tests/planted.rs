@@ -1,13 +1,18 @@
 //! Planted bugs that the checks must find, and the policy without them, which must pass.
 
+use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
 
+use hoistway_block::random::Stream;
 use hoistway_block::{Class, HardwareQueue, Nanos, RequestId, time::MILLISECOND};
 use hoistway_conformance::{self as conformance, Counting, Part};
 use hoistway_elevator::structures::{Array, Links, List, NoMemory};
 use hoistway_elevator::{
-    Configuration, Dispatch, Elevator, Form, Passing, Policy, Position, Reason, Requests, Traits, Version, Wake,
+    Attributes, Configuration, Dispatch, Elevator, Form, Hint, Passing, Policy, Position, Reason, Requests, Traits,
+    Version, Wake, registry,
 };
+use hoistway_simulator::Storm;
+use hoistway_testbed::drive_policy;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -21,6 +26,10 @@ const STARVES: u8 = 2;
 const ALLOCATES: u8 = 3;
 /// It keeps a request that the host takes back.
 const KEEPS: u8 = 4;
+/// Its own `insert_new` forgets one request in a hundred.
+const FORGETS_NEW: u8 = 5;
+/// Its own `completed_and_released` does not do what `released` does.
+const RELEASES_NOT: u8 = 6;
 
 /// Longest wait before class no longer matters.
 const AGE_NS: Nanos = 500 * MILLISECOND;
@@ -34,6 +43,8 @@ struct TwoClasses<const BUG: u8> {
     lists: [List; 3],
     arrived: u64,
     kept: Vec<RequestId>,
+    /// By slot: whether its request was inserted and not yet released.
+    is_present: Array<bool>,
     violations: u32,
 }
 
@@ -48,6 +59,7 @@ impl<const BUG: u8> Policy for TwoClasses<BUG> {
             lists: [List::EMPTY; 3],
             arrived: 0,
             kept: Vec::new(),
+            is_present: Array::try_new(configuration.slots, false)?,
             violations: 0,
         })
     }
@@ -105,10 +117,29 @@ impl<const BUG: u8> Elevator for TwoClasses<BUG> {
             true => list.push_front(&mut self.links, id.slot()),
             false => list.push_back(&mut self.links, id.slot()),
         };
-        if !is_in {
+        // A requeued request was not released.
+        let was_present = std::mem::replace(self.is_present.at_mut(id.slot()), true) && !in_front;
+        if !is_in || was_present {
             self.violations += 1;
         }
         Wake::All
+    }
+
+    fn insert_new(&mut self, requests: &Requests, id: RequestId, _attributes: &Attributes, now: Nanos) -> Wake {
+        if BUG == FORGETS_NEW && self.arrived % 100 == 99 {
+            self.arrived += 1;
+            return Wake::All;
+        }
+        self.insert(requests, id, Position::Sorted(Hint::None), now)
+    }
+
+    fn released(&mut self, _requests: &Requests, id: RequestId, _now: Nanos) -> Wake {
+        *self.is_present.at_mut(id.slot()) = false;
+        Wake::No
+    }
+
+    fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        if BUG == RELEASES_NOT { Wake::No } else { self.released(requests, id, now) }
     }
 
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
@@ -177,4 +208,35 @@ fn a_request_that_stays_when_it_is_taken_back_is_found() {
 fn an_allocation_is_found() {
     let failure = found::<ALLOCATES>();
     assert!(failure.part == Part::Allocations && failure.what.contains("allocations"), "{failure}");
+}
+
+/// The combined calls are tested by the storm, by the calls that bytes describe (the fuzzer's), and by the whole check,
+/// each of which chooses between the spellings by its seed.
+#[track_caller]
+fn found_everywhere<const BUG: u8>(name: &'static str) {
+    let failure = found::<BUG>();
+    assert!(matches!(failure.part, Part::Storm | Part::RandomCalls), "{failure}");
+
+    registry::register::<TwoClasses<BUG>>(name, "with a bug in a combined call").expect("a free name");
+    let storm = |seed: &u64| Storm { policy: name.to_owned(), seed: *seed, bios: 1_500 }.run().is_err();
+    let failing: Vec<u64> = (0..10).filter(storm).collect();
+    assert!((2..=8).contains(&failing.len()), "about half of the storms combine calls: {failing:?} fail");
+
+    let driven = |seed: &u64| {
+        let mut random = Stream::of(*seed, "planted/calls");
+        let bytes: Vec<u8> = (0..256).flat_map(|_| random.next().to_le_bytes()).collect();
+        catch_unwind(|| drive_policy(name, &bytes).map(|(calls, _)| calls.0.len())).is_err()
+    };
+    let failing: Vec<u64> = (0..40).filter(driven).collect();
+    assert!(failing.len() >= 4, "arbitrary calls combine some: {failing:?} fail");
+}
+
+#[test]
+fn an_insertion_that_only_the_combined_call_forgets_is_found() {
+    found_everywhere::<FORGETS_NEW>("forgets-new");
+}
+
+#[test]
+fn a_release_that_only_the_combined_call_forgets_is_found() {
+    found_everywhere::<RELEASES_NOT>("releases-not");
 }

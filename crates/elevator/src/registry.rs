@@ -281,6 +281,7 @@ macro_rules! calls {
         fn bio_merged(&mut self, requests: &Requests, id: RequestId, side: Side, now: Nanos) -> ();
         fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, now: Nanos) -> ();
         fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake;
+        fn insert_new(&mut self, requests: &Requests, id: RequestId, bio: &Bio, now: Nanos) -> Wake;
         fn choose(&mut self, requests: &Requests, queue: HardwareQueue, now: Nanos) -> Dispatch;
         fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId>;
         fn busy_changed(&mut self, queue: HardwareQueue, is_busy: bool) -> ();
@@ -289,6 +290,7 @@ macro_rules! calls {
         fn completed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
         fn withdrawn(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> ();
         fn released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
+        fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
         fn timer(&mut self, requests: &Requests, now: Nanos) -> Wake;
         fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake;
         fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> ();

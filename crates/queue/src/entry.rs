@@ -8,7 +8,7 @@ use crate::merge::is_open_kind;
 use crate::slot::{Marks, Slot};
 use crate::{Full, Plug, RequestQueue, Submitted, TraceKind};
 use hoistway_block::{Flags, Nanos, Operation, RequestId, Sector};
-use hoistway_elevator::{Admission, Bio, Elevator, GroupState, Place, Position, Wake};
+use hoistway_elevator::{Admission, Bio, Elevator, GroupState, Hint, Place, Position, Wake};
 
 impl<E: Elevator> RequestQueue<E> {
     /// Submits a bio. `cookie` comes back in [`crate::Done`] when it has ended.
@@ -316,7 +316,11 @@ impl<E: Elevator> RequestQueue<E> {
         // the event of the insertion.
         let kind = if matches!(at, Position::Sorted(_)) { TraceKind::Inserted } else { TraceKind::InsertedInFront };
         self.trace(kind, id, None, now);
-        let wake = self.elevator.insert(&self.requests, id, at, now);
+        let wake = if self.combines_calls && matches!(at, Position::Sorted(Hint::None)) {
+            self.elevator.insert_new(&self.requests, id, self.requests.attributes(id), now)
+        } else {
+            self.elevator.insert(&self.requests, id, at, now)
+        };
         self.note(wake);
         if let Some(end) = open_end {
             self.hash_in(id, end);

@@ -199,6 +199,7 @@ pub struct RequestQueue<E = Any> {
     wake: Wake,
     trace: Trace,
     tracing: bool,
+    combines_calls: bool,
     violations: u32,
     depth: Depth,
     limits: Limits,
@@ -288,6 +289,7 @@ impl<E: Elevator> RequestQueue<E> {
             wake: Wake::No,
             trace: Trace::default(),
             tracing: false,
+            combines_calls: false,
             violations: 0,
             depth: configuration.depth,
             limits: settings.limits,
@@ -304,6 +306,13 @@ impl<E: Elevator> RequestQueue<E> {
             held: Array::try_new(configuration.groups, held::Held::NONE)?,
             is_rotational: configuration.rotational,
         })
+    }
+
+    /// From now on the policy gets the combined calls that the kernel module makes, [`Elevator::insert_new`]
+    /// and [`Elevator::completed_and_released`], or, as at first, the separate ones. Both have the same effect;
+    /// harnesses choose by their seed, so that a policy's own form of either is tested.
+    pub fn combine_calls(&mut self, on: bool) {
+        self.combines_calls = on;
     }
 
     /// The policy, for inspection.
@@ -457,9 +466,7 @@ impl<E: Elevator> RequestQueue<E> {
         } else {
             slot.marks.clear(Marks::INSERTED);
             if was_inserted {
-                let completed = self.elevator.completed(&self.requests, id, now);
-                let released = self.elevator.released(&self.requests, id, now);
-                self.note(completed.and(released));
+                self.tell_completed(id, now);
             }
             if stage == Stage::Plain || !self.data_step_completed(id, status, now) {
                 self.finish(id, status, now, &mut done);
@@ -470,6 +477,18 @@ impl<E: Elevator> RequestQueue<E> {
         }
         self.admit_waiting(now);
         self.finish_switch_if_drained(now);
+    }
+
+    /// The device finished a request that the policy had.
+    #[inline(always)]
+    fn tell_completed(&mut self, id: RequestId, now: Nanos) {
+        let wake = if self.combines_calls {
+            self.elevator.completed_and_released(&self.requests, id, now)
+        } else {
+            let completed = self.elevator.completed(&self.requests, id, now);
+            completed.and(self.elevator.released(&self.requests, id, now))
+        };
+        self.note(wake);
     }
 
     /// The device does not answer a started request: it counts no more as in the device, and the policy is told that
@@ -486,9 +505,7 @@ impl<E: Elevator> RequestQueue<E> {
         slot.marks.clear(Marks::INSERTED);
         slot.marks.set(Marks::DETACHED);
         if was_inserted {
-            let completed = self.elevator.completed(&self.requests, id, now);
-            let released = self.elevator.released(&self.requests, id, now);
-            self.note(completed.and(released));
+            self.tell_completed(id, now);
         }
         self.admit_waiting(now);
         self.finish_switch_if_drained(now);

@@ -30,7 +30,8 @@ impl SteadyHost {
     /// # Panics
     /// If there is no such policy or version.
     pub fn new(name: &str, version: Option<Version>, settings: &Settings, seed: u64) -> Self {
-        let queue = RequestQueue::build(name, version, settings).expect("registered");
+        let mut queue = RequestQueue::build(name, version, settings).expect("registered");
+        queue.combine_calls(Stream::of(seed, "steady/calls").chance(1, 2));
         let held = settings.configuration.slots as usize;
         Self {
             configuration: settings.configuration,

@@ -409,13 +409,16 @@ impl Testbed {
         // A bio needs a few steps (flush, data, flush, and times for which a limiter holds it
         // between them), so if far more steps have passed there is no progress. A step that only
         // advances the time does not count, because a policy that idles may ask for many short
-        // waits, but only until a minute has passed for each bio.
+        // waits, but only until a minute has passed since a bio ended.
         let bios = self.in_flight.len() + self.in_device.len();
         let mut left = 1000 + 64 * bios;
-        let latest = self.now + (1 + bios as Nanos) * 60 * SECOND;
+        let (mut before, mut latest) = (self.in_flight.len(), self.now + 60 * SECOND);
         loop {
             left -= 1;
             assert!(left > 0, "the queue does not drain: {} bios are in flight", self.in_flight.len());
+            if self.in_flight.len() != before {
+                (before, latest) = (self.in_flight.len(), self.now + 60 * SECOND);
+            }
             match self.dispatch() {
                 Next::Start { .. } => self.complete(self.in_device.len() - 1, Status::Ok),
                 Next::Plugged => self.unplug_device(),

@@ -31,6 +31,8 @@ const TOKENS: &[&[u8]] = &[
     &[0, 226, 0, 0, 0],
     &[90, 0, 16, 1, 0],
     &[120],
+    &[127, 0],
+    &[127, 1],
     &[128, 0],
     &[128, 9],
     &[130, 0],
@@ -83,6 +85,7 @@ fn kind(call: &Call) -> u8 {
         Call::ToggleLimiter(_) => 16,
         Call::SetLimiter(..) => 17,
         Call::Withdraw(_) => 18,
+        Call::Combine(_) => 19,
     }
 }
 

@@ -81,6 +81,8 @@ impl StormState {
         let mut queue = RequestQueue::build(policy, version, &settings)
             .map_err(|error| format!("policy '{policy}' cannot be built: {error:?}"))?;
         set_tunables(&mut queue, &storm.policy)?;
+        // Drawn from the seed alone, so that the rest of a storm does not depend on it.
+        queue.combine_calls(Stream::of(storm.seed, "storm/calls").chance(1, 2));
         queue.set_tracing(true);
         let starvation = starvation(policy, version, &configuration, &queue);
         let mut state = Self {
