@@ -7,7 +7,7 @@ space = {
     "groups": {"db": 800, "ci": 100},
     "schedulers": ["none", "paternoster"],
     "depth": [1, 4, 16, 64],
-    "workloads": "drr:bs=4k,iodepth={depth}",
+    "workloads": "randread:bs=4k,iodepth={depth}",
     "seed": range(1, 4),
     "runtime_s": 0.1,
     "ramp_s": 0.02,

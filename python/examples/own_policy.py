@@ -39,7 +39,7 @@ print(
     hoistway.run(
         "model:ssd",
         groups={"db": 800, "ci": 100},
-        workloads="drr:bs=4k,iodepth=64",
+        workloads="randread:bs=4k,iodepth=64",
         schedulers=["least-served", "wfq"],
         runtime_s=0.2,
     ).table()

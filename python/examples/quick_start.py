@@ -7,7 +7,7 @@ import hoistway
 outcome = hoistway.run(
     "model:ssd",
     groups={"db": 800, "ci": 100},
-    workloads="drr:bs=4k,iodepth=32",
+    workloads="randread:bs=4k,iodepth=32",
     schedulers=["none", "mq-deadline", "bfq", "paternoster"],
     runtime_s=1.0,
 )

@@ -20,12 +20,12 @@ use crate::{check, limiters, machine, workloads};
 /// The schedulers to compare when none is named: the kernel's usual choices and our own.
 pub(crate) const USUAL_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "bfq", "paternoster"];
 /// The workload of groups that name none.
-pub(crate) const DEFAULT_WORKLOAD: &str = "drr";
+pub(crate) const DEFAULT_WORKLOAD: &str = "randread";
 
 /// What to measure: schedulers × groups × workloads on one target.
 ///
 /// Everything but the target has the default that `hoistway test TARGET` has: one group, the workload
-/// `drr` (direct random reads), the schedulers `none`, `mq-deadline`, `bfq` and `paternoster`, 30 s
+/// `randread` (direct random reads of 32 KiB), the schedulers `none`, `mq-deadline`, `bfq` and `paternoster`, 30 s
 /// measured after 1 s (real I/O: 2 s), one repetition, seed 1. Equal experiments on a simulated
 /// device give equal results, and the JSON of the command with `--no-solo`: no solo runs are made, so
 /// that there is no isolation. Nothing is checked before [`Experiment::plan`] or [`Experiment::run`].
@@ -36,7 +36,7 @@ pub(crate) const DEFAULT_WORKLOAD: &str = "drr";
 /// let outcome = Experiment::on("model:ssd")
 ///     .group("db", 800)
 ///     .group("ci", 100)
-///     .workload("drr:iodepth=32")
+///     .workload("randread:iodepth=32")
 ///     .scheduler("paternoster")
 ///     .runtime(std::time::Duration::from_millis(300))
 ///     .run()?;
@@ -117,14 +117,14 @@ impl Experiment {
     }
 
     /// Adds a group in the notation of `hoistway test --group`, with limits, priority, times or a load of
-    /// its own: `name=db,weight=800,rbps=50M,workload=drr:bs=4k,threads=2`.
+    /// its own: `name=db,weight=800,rbps=50M,workload=randread:bs=4k,threads=2`.
     #[must_use]
     pub fn group_spec(mut self, spec: impl Into<String>) -> Self {
         self.groups.push(GivenGroup::Spec(spec.into()));
         self
     }
 
-    /// Adds a workload: a name with options (`drr:bs=4k,iodepth=32`; `hoistway list workloads` explains the
+    /// Adds a workload: a name with options (`randread:bs=4k,iodepth=32`; `hoistway list workloads` explains the
     /// names), `all`, or the path of a fio job file (`*.fio`), which defines its own groups.
     #[must_use]
     pub fn workload(mut self, workload: impl Into<String>) -> Self {

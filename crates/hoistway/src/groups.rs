@@ -142,7 +142,7 @@ pub fn describe(spec: &str) -> Result<Described, Error> {
         let Some((key, value)) = pair.split_once('=') else {
             return Err(Error::usage(
                 format!("'{pair}' has no '='"),
-                "write name=db,weight=800,workload=drr:iodepth=4",
+                "write name=db,weight=800,workload=randread:iodepth=4",
             ));
         };
         let (key, value) = (key.trim(), value.trim());

@@ -9,7 +9,7 @@
 //! let outcome = Experiment::on("model:ssd")
 //!     .group("db", 800)
 //!     .group("ci", 100)
-//!     .workload("drr:iodepth=32")
+//!     .workload("randread:iodepth=32")
 //!     .scheduler("none")
 //!     .scheduler("paternoster")
 //!     .runtime(std::time::Duration::from_millis(200))

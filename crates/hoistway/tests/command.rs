@@ -50,7 +50,7 @@ fn case_1_without_arguments_four_schedulers_are_shown_and_a_result_is_stored() {
     assert!(said.stderr.contains(&format!("results are in {}", stored.display())), "{}", said.stderr);
     let files = ["env.json", "journal.jsonl", "plan.json", "report.html", "report.txt", "result.json", "runs"];
     assert_eq!(entries(&stored), files);
-    assert_eq!(entries(&stored.join("runs/dsr/bfq/nr1")), ["set1.json", "set1.samples.csv"]);
+    assert_eq!(entries(&stored.join("runs/read/bfq/nr1")), ["set1.json", "set1.samples.csv"]);
     assert_eq!(fs::read_to_string(stored.join("report.txt")).unwrap(), said.stdout);
 }
 

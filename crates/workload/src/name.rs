@@ -1,9 +1,9 @@
-//! Workloads by name, optionally followed by `:key=value`: the twelve codes, named jobs, and
-//! programs.
+//! Workloads by name, optionally followed by `:key=value`: fio's names for direct I/O, the twelve codes of
+//! which these are six, named jobs, and programs.
 //!
 //! ```text
-//! b buffered | d direct    s sequential | r random    r read | w write | m mixed
-//! drr:bs=4k,iodepth=32     direct random reads of 4 KiB, 32 in flight per thread
+//! randread:bs=4k,iodepth=32    direct random reads of 4 KiB, 32 in flight per thread
+//! b buffered | d direct    s sequential | r random    r read | w write | m mixed: `drr` is `randread`
 //! bonnie:size=256m         three jobs that follow each other over one file
 //! startup:app=lowriter     a program with a setting of its own
 //! ```
@@ -12,6 +12,10 @@
 use crate::fio::{self, Diagnostic, Place, Severity};
 use crate::job::{Amount, BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
 use crate::program;
+
+/// What fio calls a direction (`rw=randread`), and the code that it stands for here.
+pub const FIO: [(&str, &str); 6] =
+    [("read", "dsr"), ("write", "dsw"), ("rw", "dsm"), ("randread", "drr"), ("randwrite", "drw"), ("randrw", "drm")];
 
 /// The codes in the order of listings.
 pub const CODES: [&str; 12] = ["bsr", "bsw", "bsm", "brr", "brw", "brm", "dsr", "dsw", "dsm", "drr", "drw", "drm"];
@@ -28,7 +32,19 @@ pub const JOBS: [(&str, &str); 2] = [
 /// All names that [`parse`] accepts, in the order of listings.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let programs = program::ALL.iter().map(program::Program::name);
-    CODES.into_iter().chain(JOBS.into_iter().map(|(name, _)| name)).chain(programs)
+    let fio = FIO.into_iter().map(|(name, _)| name);
+    fio.chain(CODES).chain(JOBS.into_iter().map(|(name, _)| name)).chain(programs)
+}
+
+/// A workload's name with the code in place of fio's name: equal for two names of the same workload.
+///
+/// ```
+/// assert_eq!(hoistway_workload::name::code("randread:bs=4k"), hoistway_workload::name::code("drr:bs=4k"));
+/// ```
+pub fn code(name: &str) -> String {
+    let (plain, suffix) = name.find(':').map_or((name, ""), |at| name.split_at(at));
+    let code = FIO.into_iter().find(|&(fio, _)| fio == plain).map_or(plain, |(_, code)| code);
+    format!("{code}{suffix}")
 }
 
 /// A parsed workload.
@@ -88,7 +104,7 @@ pub fn parse(text: &str) -> Result<Named, BadName> {
     let plain = plain.to_lowercase();
     let jobs = jobs_of(&plain).ok_or_else(|| BadName::Unknown { given: text.to_owned() })?;
     let name = overrides.map_or_else(|| plain.clone(), |overrides| format!("{plain}:{overrides}"));
-    let ends = !CODES.contains(&plain.as_str()) && jobs.iter().all(ends_by_itself);
+    let ends = !CODES.contains(&code(&plain).as_str()) && jobs.iter().all(ends_by_itself);
     let mut named = Named { name, jobs: Vec::new(), notes: Vec::new(), ends };
     let (is_sequence, mut before) = (jobs.len() > 1, None::<String>);
     for mut job in jobs {
@@ -154,7 +170,10 @@ fn jobs_of(name: &str) -> Option<Vec<Job>> {
         }
         _ => {
             let program = program::ALL.into_iter().find(|program| program.name() == name);
-            program.map(Job::of).or_else(|| of_code(name)).map(|job| vec![job])
+            program
+                .map(Job::of)
+                .or_else(|| Some(Job { name: name.to_owned(), ..of_code(&code(name))? }))
+                .map(|job| vec![job])
         }
     }
 }
@@ -213,6 +232,23 @@ mod tests {
             assert_eq!((job.direct, job.name.as_str(), named.notes.len()), (code.starts_with('d'), code, 0));
             assert_eq!(parse(&code.to_uppercase()).expect(code), named);
         }
+    }
+
+    #[test]
+    fn a_name_of_fio_is_the_same_job_as_its_code() {
+        for (name, code) in FIO {
+            for suffix in ["", ":bs=4k,iodepth=8"] {
+                let (named, coded) = (format!("{name}{suffix}"), format!("{code}{suffix}"));
+                let mut same = parse(&named.to_uppercase().replace("BS=4K,IODEPTH", "bs=4k,iodepth")).expect(name);
+                assert_eq!((&same.name, &same.jobs[0].name), (&named, &named));
+                same.jobs[0].name.clone_from(&coded);
+                assert_eq!(same.jobs, parse(&coded).expect(code).jobs, "{named}");
+            }
+            let options = fio::override_job(Job::default(), &format!("rw={name}"), "a job").expect(name).0;
+            let job = only(parse(name).expect(name));
+            assert_eq!((job.mix, job.pattern), (options.mix, options.pattern), "as in fio: {name}");
+        }
+        assert_eq!((code("startup:app=xterm"), code("read.fio")), ("startup:app=xterm".into(), "read.fio".into()));
     }
 
     #[test]

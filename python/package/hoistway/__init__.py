@@ -1,7 +1,7 @@
 """Block I/O scheduling: experiments on simulated and real devices, sweeps over thousands of them, figures.
 
 >>> import hoistway
->>> outcome = hoistway.run("model:ssd", groups={"db": 800, "ci": 100}, workloads="drr:iodepth=32",
+>>> outcome = hoistway.run("model:ssd", groups={"db": 800, "ci": 100}, workloads="randread:iodepth=32",
 ...                        schedulers="paternoster", runtime_s=0.2)
 >>> [(row.group, round(row.share, 2)) for row in outcome.rows]
 [('db', 0.89), ('ci', 0.11)]

@@ -54,7 +54,7 @@ class Experiment:
     Everything but the target has the default of ``hoistway test``. Equal experiments on a simulated device give equal
     results. Nothing is checked before :meth:`plan` or :meth:`run`.
 
-    >>> ssd = Experiment("model:ssd", groups={"db": 800, "ci": 100}, workloads="drr:iodepth=32")
+    >>> ssd = Experiment("model:ssd", groups={"db": 800, "ci": 100}, workloads="randread:iodepth=32")
     >>> outcome = ssd.with_(schedulers="paternoster", runtime_s=0.2).run()
     >>> [round(row.share, 2) for row in outcome.rows]
     [0.89, 0.11]
@@ -65,7 +65,7 @@ class Experiment:
     groups: tuple[Group, ...]
     """Groups with their weights; none means one group."""
     workloads: tuple[str, ...]
-    """Names with options (``drr:bs=4k,iodepth=32``), or paths of fio job files (``*.fio``). Default: ``drr``."""
+    """Names with options (``randread:bs=4k,iodepth=32``), or paths of fio job files (``*.fio``). Default: ``randread``."""
     schedulers: tuple[str, ...]
     """``NAME[@VERSION][:KEY=VALUE,...]``. Default: none, mq-deadline, bfq and paternoster."""
     limiters: tuple[str, ...]

@@ -84,7 +84,7 @@ def _filled(value: Any, parameters: Mapping[str, Any]) -> Any:
 
 def experiment_at(point: Point) -> Experiment:
     """The experiment of a point. Names that are no field of :class:`Experiment` are parameters for texts of the others:
-    ``{"depth": 8, "workloads": "drr:iodepth={depth}"}``."""
+    ``{"depth": 8, "workloads": "randread:iodepth={depth}"}``."""
     parameters = {name: value for name, value in point.items() if name not in FIELDS}
     fields = {name: _filled(value, parameters) for name, value in point.items() if name in FIELDS}
     groups = fields.get("groups")

@@ -183,7 +183,7 @@ def sweep(
 
     ``space`` is a mapping for :func:`hoistway.grid`, or a list of points, as :func:`hoistway.latin_hypercube` makes it. A
     point has fields of :class:`Experiment`, and parameters for their texts:
-    ``{"target": "model:ssd", "depth": [1, 8, 64], "workloads": "drr:iodepth={depth}"}``.
+    ``{"target": "model:ssd", "depth": [1, 8, 64], "workloads": "randread:iodepth={depth}"}``.
 
     ``client`` is None for all processors of this machine (``workers`` threads), a ``dask.distributed.Client``, the module
     ``ray`` after ``ray.init()``, or an executor of ``concurrent.futures``. The results do not depend on it. Points of a

@@ -22,9 +22,9 @@ use crate::command::test::{self, Made, show};
 const MODEL: &str = "model:ssd,channels=4,dies_per_channel=2,t_read_us=1150";
 /// The tenants. As is common in practice, the one with the smallest weight has the most requests.
 const TENANTS: [&str; 3] = [
-    "name=batch,weight=100,workload=drr:bs=4k,iodepth=64",
-    "name=web,weight=200,workload=drr:bs=4k,iodepth=32",
-    "name=database,weight=400,workload=drr:bs=4k,iodepth=32",
+    "name=batch,weight=100,workload=randread:bs=4k,iodepth=64",
+    "name=web,weight=200,workload=randread:bs=4k,iodepth=32",
+    "name=database,weight=400,workload=randread:bs=4k,iodepth=32",
 ];
 
 const INTRODUCTION: &str = "\

@@ -238,16 +238,16 @@ fn tunable_json(row: &Tunable) -> Json {
 fn workloads_text() -> String {
     let mut text = String::new();
     for (name, meaning) in workloads::meanings() {
-        let _ = writeln!(text, "{name:<8}{meaning}");
+        let _ = writeln!(text, "{name:<10}{meaning}");
         let program = program::ALL.iter().find(|program| program.name() == name);
         for key in program.into_iter().flat_map(|program| program.keys()) {
             let usual = program.map_or_else(String::new, |program| program.value(key.name));
-            let _ = writeln!(text, "        {:<10}{:<34} default {usual:<10} {}", key.name, key.allowed, key.doc);
+            let _ = writeln!(text, "          {:<10}{:<34} default {usual:<10} {}", key.name, key.allowed, key.doc);
         }
     }
-    let _ = writeln!(text, "{:<8}{}", "all", ALL.join(" "));
+    let _ = writeln!(text, "{:<10}{}", "all", ALL.join(" "));
     text.push_str(
-        "\nA suffix changes any option of a job file: drr:bs=4k,iodepth=32 or bsw:fsync=1; programs (dbench, startup, video)\nhave their own settings, besides size, runtime, loops and similar ones: startup:app=lowriter.\nA name that ends with .fio is a job file.\nThe options: hoistway list options\n",
+        "\nA suffix changes any option of a job file: randread:bs=4k,iodepth=32 or write:fsync=1; programs (dbench, startup, video)\nhave their own settings, besides size, runtime, loops and similar ones: startup:app=lowriter.\nA name that ends with .fio is a job file.\nThe options: hoistway list options\n",
     );
     text
 }
@@ -267,7 +267,8 @@ const CLASSES: [(Class, &str, &str); 4] = [
 ];
 
 fn options_text() -> String {
-    let mut text = String::from("Options of job files and of workload suffixes (drr:bs=4k,iodepth=32), as in fio.\n");
+    let mut text =
+        String::from("Options of job files and of workload suffixes (randread:bs=4k,iodepth=32), as in fio.\n");
     for (class, _, meaning) in CLASSES {
         let _ = writeln!(text, "\n{meaning}");
         for (name, _, doc) in fio::options().filter(|(_, of, _)| *of == class) {

@@ -1,4 +1,4 @@
-//! Workloads by name (the twelve codes, dd, bonnie, programs) and job files, with the options of
+//! Workloads by name (those of fio, the twelve codes, dd, bonnie, programs) and job files, with the options of
 //! the command line applied.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,9 @@ const AREA_BYTES: u64 = 256 << 20;
 
 /// Everything that can be named, with one line each.
 pub fn meanings() -> impl Iterator<Item = (&'static str, String)> {
-    let codes = name::CODES.into_iter().map(|code| (code, meaning(code)));
+    let fio = name::FIO.into_iter().map(|(name, code)| (name, format!("{} ({code})", meaning(code))));
+    let others = name::CODES.into_iter().filter(|code| name::FIO.iter().all(|(_, known)| known != code));
+    let codes = fio.chain(others.map(|code| (code, meaning(code))));
     let jobs = name::JOBS.into_iter().map(|(name, doc)| (name, doc.to_owned()));
     let programs = program::ALL.into_iter().map(|program| (program.name(), program.doc().to_owned()));
     codes.chain(jobs).chain(programs)
@@ -213,6 +215,10 @@ mod tests {
         assert_eq!(split("bsr,drr"), ["bsr", "drr"]);
         assert_eq!(split("drr:bs=4k,16k,iodepth=4,BSR,x.fio"), ["drr:bs=4k,16k,iodepth=4", "BSR", "x.fio"]);
         assert_eq!(split("drr:bs=4k,all"), ["drr:bs=4k", "all"]);
+        assert_eq!(
+            split("randread:bs=4k,iodepth=4,read,rw:size=1m"),
+            ["randread:bs=4k,iodepth=4", "read", "rw:size=1m"]
+        );
         assert_eq!(split("dbench:files=8,size=4m,video,dd"), ["dbench:files=8,size=4m", "video", "dd"]);
     }
 

@@ -182,15 +182,15 @@ impl Load {
 
     /// In the notation of `workload=`.
     fn workload(self) -> String {
-        let pattern = if self.random { 'r' } else { 's' };
+        let pattern = if self.random { "rand" } else { "" };
         let (mix, share) = match self.read {
-            100 => ('r', String::new()),
-            0 => ('w', String::new()),
-            read => ('m', format!("rwmixread={read},")),
+            100 => ("read", String::new()),
+            0 => ("write", String::new()),
+            read => ("rw", format!("rwmixread={read},")),
         };
         let block =
             if self.block.is_multiple_of(1_024) { format!("{}k", self.block / 1_024) } else { self.block.to_string() };
-        format!("d{pattern}{mix}:{share}bs={block},iodepth={}", self.depth)
+        format!("{pattern}{mix}:{share}bs={block},iodepth={}", self.depth)
     }
 }
 

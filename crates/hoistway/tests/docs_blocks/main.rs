@@ -9,7 +9,8 @@
 //!
 //! - `<!-- run -->`: nothing, the default
 //! - `<!-- run after: COMMANDS -->`: commands that make what the block takes for granted; `$REPOSITORY` is the source
-//! - `<!-- run with: WORDS OPTIONS -->`: options for the commands that begin with these words, to shorten the block
+//! - `<!-- run with: WORDS OPTIONS -->`: options for the commands that begin with these words, to shorten the block; they take
+//!   the place of the same options in it
 //! - `<!-- run without sudo: REASON -->`: the lines that begin with `sudo` are left out
 //! - `<!-- not run: REASON -->`
 //! - `<!-- output of: COMMAND -->`: the output is that of this command
@@ -46,7 +47,12 @@ set -euo pipefail
 hoistway() {
     local subcommand=(${OPTIONS%% -*})
     if ((${#subcommand[@]})) && [[ "$* " == "${subcommand[*]} "* ]]; then
-        set -- $OPTIONS "${@:${#subcommand[@]} + 1}"
+        # An option of the mark takes the place of the same one in the block.
+        local given=("${@:${#subcommand[@]} + 1}") kept=() at
+        for ((at = 0; at < ${#given[@]}; at++)); do
+            if [[ ${given[at]} == --* && " $OPTIONS " == *" ${given[at]} "* ]]; then ((++at)); else kept+=("${given[at]}"); fi
+        done
+        set -- $OPTIONS "${kept[@]}"
     fi
     if [[ $1 != serve || " $* " == *" --check "* ]]; then
         command hoistway "$@"
@@ -280,6 +286,8 @@ fn blocks_that_fail_are_found() {
         assert!(failures.len() == 1 && failures[0].contains("no such mark"), "{wrong}: {failures:?}");
     }
     assert_eq!(planted(&marked("run after: touch /srv/x", "hoistway --version\ntest -e srv/x")), none);
+    let shorter = "hoistway test model:null --runtime 1h -s none --no-store --total | grep -q 10ms";
+    assert_eq!(planted(&marked("run with: test --runtime 10ms", shorter)), none);
     assert_eq!(planted(&marked("run with: list --json", "hoistway list limiters | grep -q '{'")), none);
     let server = "hoistway serve --nbd unix:/run/hoistway.sock --control /run/hoistway.ctl --export a=/srv/a.img";
     let page = format!("{}\n{}", call(server), call("hoistway ctl --control /run/hoistway.ctl status"));

@@ -84,10 +84,10 @@ fn in_long_help_only(argument: clap::Arg) -> clap::Arg {
     mut_args(in_long_help_only),
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  hoistway test                                     four sequential readers (dsr) of a simulated SATA disk, weights 100,
+  hoistway test                                     four sequential readers of a simulated SATA disk, weights 100,
                                                     200, 300 and 400, under none, mq-deadline, bfq and paternoster
   hoistway test -s all                              the same under every scheduler
-  hoistway test model:ssd -w drr:iodepth=32 --weights 100,800 -s none -s wfq
+  hoistway test model:ssd -w randread:iodepth=32 --weights 100,800 -s none -s wfq
   hoistway test model:nvme,seed=7 -w job.fio -s mq-deadline --sweep fifo_batch=1,16,64
   hoistway test /mnt/disk -m 8 --sets 3             real I/O on a temporary file in that directory
   hoistway test --host engine model:ssd -s wfq      real I/O on a temporary file, with the timing of a model SSD
@@ -215,9 +215,10 @@ pub struct PlaceArguments {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Workload")]
 pub struct WorkloadArguments {
-    /// Workload by name (bsr ... drm, dd, bonnie, dbench, startup, video, copy, or all; with options as in
-    /// drr:bs=4k,iodepth=32) or a fio job file FILE.fio; repeatable; `hoistway list workloads` explains the names
-    /// [default: drr (direct random reads); without TARGET dsr (direct sequential reads)]
+    /// Workload by name (read, write, rw, randread, randwrite, randrw, as in fio and direct; bsr ... drm, dd, bonnie,
+    /// dbench, startup, video, copy, or all; with options as in
+    /// randread:bs=4k,iodepth=32) or a fio job file FILE.fio; repeatable; `hoistway list workloads` explains the names
+    /// [default: randread; without TARGET read; both direct, of 32k]
     #[arg(short, long, value_name = "W")]
     pub workload: Vec<String>,
     /// Same as -w FILE.fio
@@ -286,7 +287,7 @@ pub struct GroupArguments {
     /// with verdicts [default: 100,200,...,100*N]
     #[arg(long, value_name = "LIST")]
     pub weights: Vec<String>,
-    /// Define one group; repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s; --help has
+    /// Define one group; repeatable: name=db,weight=800,workload=randread:iodepth=4,threads=2,start=5s,stop=20s; --help has
     /// the other keys
     ///
     /// Further keys: rbps=..,wbps=..,riops=..,wiops=.. (limits of io.max), low_rbps=..,idle=US,latency=US (io.low), high=.. (io.high of the kernel patches of 2016), target=US

@@ -25,7 +25,7 @@ use crate::times::{self, GivenTimes, Times};
 const SECOND_NS: Nanos = 1_000_000_000;
 /// The default workload of a test without any options: sequential readers of a disk, for which the
 /// schedulers differ in shares and in throughput.
-const FIRST_WORKLOAD: &str = "dsr";
+const FIRST_WORKLOAD: &str = "read";
 
 /// A complete plan of a test.
 #[derive(Debug)]

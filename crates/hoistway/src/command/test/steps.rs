@@ -42,6 +42,8 @@ pub fn run(text: &str, user: &TestArguments, reporter: Reporter, test: impl Fn(&
         if steps.len() > 1 {
             let gap = if index == 0 { "" } else { "\n" };
             print(&format!("{gap}{}: {}\n", step.name, step.doc))?;
+        } else {
+            reporter.line(&format!("{}: {}", step.name, step.doc));
         }
         exit = exit.worse(test(arguments)?);
         if matches!(exit, Exit::Interrupted | Exit::Terminated) {

@@ -61,9 +61,9 @@ fn a_command_line_has_the_settings_that_the_changes_led_to() {
     assert_eq!(
         state.command(),
         (
-            "hoistway test model:ssd --group name=db,weight=400,workload=drr:bs=4k,iodepth=32 \
-             --group name=web,weight=200,workload=drr:bs=4k,iodepth=32 \
-             --group name=batch,weight=100,workload=drr:bs=4k,iodepth=64 -s none -s paternoster --seed 1 \
+            "hoistway test model:ssd --group name=db,weight=400,workload=randread:bs=4k,iodepth=32 \
+             --group name=web,weight=200,workload=randread:bs=4k,iodepth=32 \
+             --group name=batch,weight=100,workload=randread:bs=4k,iodepth=64 -s none -s paternoster --seed 1 \
              --runtime 60s --ramp 0"
                 .to_owned(),
             true
@@ -75,6 +75,6 @@ fn a_command_line_has_the_settings_that_the_changes_led_to() {
     let tunable = What::Tunable { lane: 1, name: "give".to_owned(), value: "10".to_owned() };
     state.changes.push(Change { at_ns: 2_000_001, what: tunable });
     let (line, is_exact) = state.command();
-    assert!(!is_exact && line.contains("name=db,weight=400,workload=dsm:rwmixread=70,bs=16k,iodepth=4"), "{line}");
+    assert!(!is_exact && line.contains("name=db,weight=400,workload=rw:rwmixread=70,bs=16k,iodepth=4"), "{line}");
     assert!(line.contains("name=batch,weight=800,workload=") && line.contains("-s paternoster:give=10"), "{line}");
 }
