@@ -112,6 +112,11 @@ impl LatencyFigures {
 }
 
 impl<'a> Cell<'a> {
+    /// Whether both have the same workload. Results of before fio's names say `drr` where later ones say `randread`.
+    pub fn is_of_workload(&self, other: &Cell<'_>) -> bool {
+        hoistway_workload::name::code(self.workload) == hoistway_workload::name::code(other.workload)
+    }
+
     /// The cell of these runs of one combination; at least one.
     fn new(mut runs: Vec<&'a Measurement>) -> Self {
         runs.sort_by_key(|run| run.experiment.set);

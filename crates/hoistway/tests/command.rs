@@ -481,6 +481,13 @@ fn completions_and_manual_pages_are_made_from_the_definitions() {
     assert!(script.contains("--weights") && script.contains("completions"), "bash");
     assert!(hoistway(directory.path(), &["man"]).stdout.contains(".TH hoistway 1"));
     assert_eq!(hoistway(directory.path(), &["man", "."]).code, 0);
+    for (page, sections) in [
+        ("hoistway-ctl-set-group.1", &["EXIT STATUS", "ENVIRONMENT", "FILES", "SEE ALSO"][..]),
+        ("serve.toml.5", &["KEYS", "FILES"]),
+    ] {
+        let text = fs::read_to_string(directory.path().join(page)).unwrap();
+        assert!(sections.iter().all(|section| text.contains(&format!(".SH {section}\n"))), "{page}");
+    }
     assert!(entries(directory.path()).contains(&"hoistway-test.1".to_owned()));
 }
 

@@ -66,6 +66,26 @@ fn the_stored_schemas_are_those_of_the_types() {
     }
 }
 
+/// The file of the packages, with and without what is commented out, and one with every kind of value.
+#[test]
+fn configurations_conform_to_the_schema_of_serve() {
+    let sample = std::fs::read_to_string(stored().join("../../../packaging/serve.toml")).expect("a file");
+    let is_toml = |line: &&str| line.starts_with('[') || line.contains(" = ");
+    let lines: Vec<&str> = sample.lines().map(|line| line.strip_prefix("# ").unwrap_or(line)).filter(is_toml).collect();
+    let other = "[[device]]\nname = \"a\"\nmemory = \"1GiB\"\nmax_request = 65536\ncpu = [0, 1]\n[[device.export]]\nname = \"x\"\n\
+                 backing = \"null:1G\"\nublk = 3\nvhost_user_blk = { unix = \"/a\" }\n[[group]]\npath = \"x\"\nrbps = \"50M\"\nio.max = \"wiops=9\"\n";
+    for text in [sample.as_str(), &lines.join("\n"), other] {
+        let document: toml::Value = toml::from_str(text).expect("TOML");
+        assert_eq!(differences("serve", &serde_json::to_value(document).expect("JSON")), [""; 0], "{text}");
+    }
+    for wrong in
+        ["drain_timeout_s = 0", "no_such_key = 1", "[[device]]\nname = 1", "[[device]]", "[log]\nformat = \"xml\""]
+    {
+        let document: toml::Value = toml::from_str(wrong).expect("TOML");
+        assert_ne!(differences("serve", &serde_json::to_value(document).expect("JSON")), [""; 0], "{wrong}");
+    }
+}
+
 #[test]
 fn an_unknown_output_is_refused_with_the_nearest() {
     let said = hoistway(Path::new("/"), &["schema", "tets"]);

@@ -12,7 +12,6 @@ use hoistway_experiment::cell::Cell;
 use hoistway_experiment::metric::Metric;
 use hoistway_experiment::statistics::Difference;
 use hoistway_experiment::{IoDirection, Percentile};
-use hoistway_workload::name;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -139,10 +138,8 @@ impl Change {
 pub fn changes(old: &[Cell<'_>], new: &[Cell<'_>]) -> Vec<Change> {
     let mut changes = Vec::new();
     for before in old {
-        // Results of before fio's names say `drr` where later ones say `randread`.
-        let workload = name::code(before.workload);
         let same = |after: &&Cell<'_>| {
-            name::code(after.workload) == workload && after.spec == before.spec && after.threads == before.threads
+            after.is_of_workload(before) && after.spec == before.spec && after.threads == before.threads
         };
         let Some(after) = new.iter().find(same) else { continue };
         let data = of_sets(before, after, Metric::TotalBw, None);

@@ -11,6 +11,7 @@
 pub mod check;
 pub mod file;
 pub mod flags;
+pub mod keys;
 mod options;
 pub mod problem;
 mod reader;

@@ -209,6 +209,7 @@ pub struct SchemaArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hoistway man | man -l -\n  hoistway man /usr/local/share/man/man1")]
 pub struct ManArguments {
-    /// Write hoistway.1, hoistway-test.1, ... into this directory instead of printing hoistway.1
+    /// Write hoistway.1, hoistway-test.1, ... into this directory, and serve.toml.5 (into man5 beside it, if it is
+    /// man1), instead of printing hoistway.1
     pub directory: Option<PathBuf>,
 }

@@ -1,13 +1,15 @@
 //! `hoistway schema [OUTPUT]`: JSON Schemas of the JSON outputs, derived from the types that produce
-//! them.
+//! them, and of the configuration of `serve`.
 
 use hoistway_experiment::Exit;
 use hoistway_experiment::diagnostic::nearest;
+use hoistway_export::configuration::keys;
 use hoistway_export::server::devices::report::StatusAnswer;
 use hoistway_report::json::ResultDocument;
 use hoistway_rig::Rig;
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema};
+use serde_json::Value;
 
 use crate::command::arguments::SchemaArguments;
 use crate::command::exit::{Error, Outcome, print};
@@ -20,10 +22,10 @@ use crate::command::tune::Document;
 struct Output {
     name: &'static str,
     commands: &'static str,
-    schema: fn() -> Schema,
+    schema: fn() -> Value,
 }
 
-const OUTPUTS: [Output; 7] = [
+const OUTPUTS: [Output; 8] = [
     Output {
         name: "test",
         commands: "test --format json, replay --format json, result.json of a result directory",
@@ -39,11 +41,12 @@ const OUTPUTS: [Output; 7] = [
     Output { name: "ctl-status", commands: "ctl --json status", schema: schema_of::<StatusAnswer> },
     Output { name: "device-list", commands: "device list --json", schema: schema_of::<Vec<Rig>> },
     Output { name: "top", commands: "top --format json: each line", schema: schema_of::<IntervalLine> },
+    Output { name: "serve", commands: "an input: the configuration of serve, serve.toml", schema: keys::schema },
 ];
 
 /// The schema of a type as it is serialised.
-fn schema_of<T: JsonSchema>() -> Schema {
-    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+fn schema_of<T: JsonSchema>() -> Value {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().to_value()
 }
 
 /// Prints the schema of an output, or the list of outputs.
@@ -61,6 +64,6 @@ pub fn run(arguments: &SchemaArguments) -> Outcome {
             format!("{meant}(available: {})", names.join(", ")),
         ));
     };
-    print(&format!("{:#}\n", (output.schema)().as_value()))?;
+    print(&format!("{:#}\n", (output.schema)()))?;
     Ok(Exit::Done)
 }
