@@ -33,6 +33,6 @@ mod shares;
 #[cfg(feature = "tokio")]
 mod tasks;
 
-pub use shares::{COST_MAX, RateLimits, Rejected, Shares, SharesSettings, TenantId, Turn, TurnId, Why};
+pub use shares::{COST_MAX, NotAdded, RateLimits, Rejected, Shares, SharesSettings, TenantId, Turn, TurnId, Why};
 #[cfg(feature = "tokio")]
 pub use tasks::{AsyncShares, NotServed, Permit};

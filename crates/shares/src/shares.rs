@@ -65,6 +65,26 @@ pub struct Turn<T> {
     pub item: T,
 }
 
+/// Why a tenant was not added.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum NotAdded {
+    /// There are as many tenants as [`SharesSettings::tenants`].
+    Full,
+    /// The weight is 0 or above 10,000.
+    Weight,
+}
+
+impl fmt::Display for NotAdded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotAdded::Full => f.write_str("there is no room for another tenant"),
+            NotAdded::Weight => write!(f, "a weight is {WEIGHT_MIN} to {WEIGHT_MAX}"),
+        }
+    }
+}
+
+impl core::error::Error for NotAdded {}
+
 /// Why an item was not taken in.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Why {
@@ -147,20 +167,27 @@ impl<T> Shares<T> {
         Ok(Self { queue, items: places, free, tenants, has_limits: false })
     }
 
-    /// Adds a tenant with a weight of 1 to 10,000 (others are clamped). `None` if there is no room.
-    pub fn add_tenant(&mut self, weight: u32, now: Nanos) -> Option<TenantId> {
+    /// Adds a tenant with a weight of 1 to 10,000.
+    ///
+    /// # Errors
+    /// [`NotAdded`]: another weight, or no room.
+    pub fn add_tenant(&mut self, weight: u32, now: Nanos) -> Result<TenantId, NotAdded> {
+        let settings = settings(weight).ok_or(NotAdded::Weight)?;
         let absent = |id: &u32| self.queue.groups().state(GroupId(*id)) == GroupState::Absent;
-        let id = (1..=self.tenants).find(absent)?;
-        self.queue.add_group(GroupId(id), &settings(weight), now).then_some(TenantId(id))
+        let id = (1..=self.tenants).find(absent).ok_or(NotAdded::Full)?;
+        self.queue.add_group(GroupId(id), &settings, now).then_some(TenantId(id)).ok_or(NotAdded::Full)
     }
 
-    /// Changes a tenant's weight, from its next item on. False if there is no such tenant.
+    /// Changes a tenant's weight, from its next item on. False, and nothing changes, if there is no such tenant or the
+    /// weight is outside 1 to 10,000.
+    #[must_use = "false: nothing has changed"]
     pub fn set_weight(&mut self, tenant: TenantId, weight: u32, now: Nanos) -> bool {
-        self.queue.change_group(GroupId(tenant.0), &settings(weight), now)
+        settings(weight).is_some_and(|settings| self.queue.change_group(GroupId(tenant.0), &settings, now))
     }
 
     /// Sets a tenant's limits. Items above them wait, while those of others go on. False if there is
     /// no such tenant.
+    #[must_use = "false: there is no limit"]
     pub fn set_limits(&mut self, tenant: TenantId, limits: &RateLimits, now: Nanos) -> bool {
         if !self.is_online(tenant) {
             return false;
@@ -176,6 +203,7 @@ impl<T> Shares<T> {
     }
 
     /// Removes a tenant. What it has submitted is still served. False if there is no such tenant.
+    #[must_use = "false: there is no such tenant"]
     pub fn remove_tenant(&mut self, tenant: TenantId, now: Nanos) -> bool {
         self.queue.remove_group(GroupId(tenant.0), now)
     }
@@ -222,6 +250,7 @@ impl<T> Shares<T> {
     }
 
     /// The item has been served, which makes room for another. False if it was done before.
+    #[must_use = "false: the turn was over already"]
     pub fn done(&mut self, id: TurnId, now: Nanos) -> bool {
         if !self.queue.requests().is_live(id.0) {
             return false;
@@ -257,6 +286,6 @@ impl<T> Shares<T> {
     }
 }
 
-fn settings(weight: u32) -> GroupSettings {
-    GroupSettings::with_weight(weight.clamp(WEIGHT_MIN, WEIGHT_MAX))
+fn settings(weight: u32) -> Option<GroupSettings> {
+    (WEIGHT_MIN..=WEIGHT_MAX).contains(&weight).then(|| GroupSettings::with_weight(weight))
 }

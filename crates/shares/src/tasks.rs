@@ -9,7 +9,7 @@ use hoistway_elevator::structures::NoMemory;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::{RateLimits, Shares, SharesSettings, TenantId, TurnId, Why};
+use crate::{NotAdded, RateLimits, Shares, SharesSettings, TenantId, TurnId, Why};
 
 /// A [`Shares`] whose items are waiting tasks. Cheap to clone: all clones are one queue.
 ///
@@ -47,7 +47,8 @@ impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.take() {
             let now = inner.now();
-            inner.lock().done(self.id, now);
+            let is_over = inner.lock().done(self.id, now);
+            debug_assert!(is_over, "a permit is dropped once");
             inner.serve();
         }
     }
@@ -86,7 +87,8 @@ impl Inner {
             // The task has given up: the turn ends here, where the lock is held already.
             if let Err(mut unused) = turn.item.send(permit) {
                 unused.inner = None;
-                shares.done(unused.id, now);
+                let is_over = shares.done(unused.id, now);
+                debug_assert!(is_over, "its turn has just come");
             }
         }
     }
@@ -103,18 +105,23 @@ impl AsyncShares {
     }
 
     /// As [`Shares::add_tenant`].
-    pub fn add_tenant(&self, weight: u32) -> Option<TenantId> {
+    ///
+    /// # Errors
+    /// [`NotAdded`]: a weight outside 1 to 10,000, or no room.
+    pub fn add_tenant(&self, weight: u32) -> Result<TenantId, NotAdded> {
         let now = self.inner.now();
         self.inner.lock().add_tenant(weight, now)
     }
 
     /// As [`Shares::set_weight`].
+    #[must_use = "false: nothing has changed"]
     pub fn set_weight(&self, tenant: TenantId, weight: u32) -> bool {
         let now = self.inner.now();
         self.inner.lock().set_weight(tenant, weight, now)
     }
 
     /// As [`Shares::set_limits`].
+    #[must_use = "false: there is no limit"]
     pub fn set_limits(&self, tenant: TenantId, limits: &RateLimits) -> bool {
         let now = self.inner.now();
         let is_set = self.inner.lock().set_limits(tenant, limits, now);
@@ -123,6 +130,7 @@ impl AsyncShares {
     }
 
     /// As [`Shares::remove_tenant`].
+    #[must_use = "false: there is no such tenant"]
     pub fn remove_tenant(&self, tenant: TenantId) -> bool {
         let now = self.inner.now();
         self.inner.lock().remove_tenant(tenant, now)

@@ -1,6 +1,6 @@
 //! The queue by itself: order, weights, costs, limits, refusals.
 
-use hoistway_shares::{COST_MAX, RateLimits, Shares, SharesSettings, TenantId, Why};
+use hoistway_shares::{COST_MAX, NotAdded, RateLimits, Shares, SharesSettings, TenantId, Why};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -108,7 +108,22 @@ fn what_is_not_taken_in_comes_back() {
     assert_eq!(shares.submit(tenant, 1, 1, 0).map_err(|back| back.why), Err(Why::NoSuchTenant));
     let tenants = [tenant];
     assert_eq!(served(&mut shares, &tenants, 100, 0), [64 * u64::from(COST_MAX)], "what it left is served");
-    let others: Vec<_> = (0..4).filter_map(|_| shares.add_tenant(1, 0)).collect();
+    let others: Vec<_> = (0..4).filter_map(|_| shares.add_tenant(1, 0).ok()).collect();
     assert_eq!(others.len(), 4, "its place is free again");
-    assert_eq!(shares.add_tenant(1, 0), None);
+    assert_eq!(shares.add_tenant(1, 0), Err(NotAdded::Full));
+}
+
+#[test]
+fn a_weight_of_0_is_an_error_and_changes_nothing() {
+    let mut shares = shares(1);
+    let tenants = [shares.add_tenant(100, 0).expect("room"), shares.add_tenant(100, 0).expect("room")];
+    for weight in [0, 10_001, u32::MAX] {
+        assert_eq!(shares.add_tenant(weight, 0), Err(NotAdded::Weight));
+        assert!(!shares.set_weight(tenants[0], weight, 0));
+    }
+    for (tenant, number) in tenants.iter().zip(0..).cycle().take(40) {
+        shares.submit(*tenant, 1, number, 0).expect("room");
+    }
+    assert_eq!(served(&mut shares, &tenants, 20, 0), [10, 10], "as before");
+    assert_eq!(NotAdded::Weight.to_string(), "a weight is 1 to 10000");
 }
