@@ -53,13 +53,39 @@ def test_the_python_blocks_of_a_page_run(page: str, tmp_path: Path) -> None:
     for name in ("matplotlib", "pandas", "pyarrow"):
         pytest.importorskip(name)
     text = (PYTHON.parent / page).read_text()
-    blocks = re.findall(r"^(<!-- not run: .+ -->\n)?```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    run = [code for left_out, code in blocks if not left_out]
+    # The block behind a Python block is what it prints.
+    pattern = r"^(<!-- not run: .+ -->\n)?```python\n(.*?)^```\n(?:\n```\n(.*?)^```)?"
+    run = [(code, shown) for left_out, code, shown in re.findall(pattern, text, re.MULTILINE | re.DOTALL) if not left_out]
     assert run
     script = tmp_path / "page.py"
-    script.write_text("import matplotlib\nmatplotlib.use('agg')\n" + "\n".join(run))
+    mark = "-- the next block --"
+    blocks = f"\nprint({mark!r})\n".join(code for code, _ in run)
+    script.write_text("import matplotlib\nmatplotlib.use('agg')\n" + blocks)
     done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    for (_, shown), printed in zip(run, done.stdout.split(mark + "\n")):
+        assert is_output(shown, printed), f"{page} shows\n{shown}\nand this is printed:\n{printed}"
+
+
+def is_output(shown: str, printed: str) -> bool:
+    """Whether lines follow one another in an output; a line ``...`` stands for lines that are left out, as in the other
+    documents (docs/internals/testing.md)."""
+    rest = printed.splitlines()
+    for piece in re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE):
+        lines = piece.splitlines()
+        places = [at for at in range(len(rest) - len(lines) + 1) if rest[at : at + len(lines)] == lines]
+        if not places:
+            return False
+        rest = rest[places[0] + len(lines) :]
+    return True
+
+
+def test_an_output_is_compared() -> None:
+    printed = "a 1\nb 2\nc 3\n"
+    for shown in ("a 1\nb 2\n", "a 1\n...\nc 3\n", "...\nb 2\n...\n", ""):
+        assert is_output(shown, printed), shown
+    for shown in ("a 2\n", "a 1\nc 3\n", "c 3\n...\na 1\n", "d\n"):
+        assert not is_output(shown, printed), shown
 
 
 @pytest.mark.parametrize("minor", range(9, 14))

@@ -1,5 +1,6 @@
 """Experiments give what the command gives, and leave the interpreter usable meanwhile."""
 
+import inspect
 import json
 import os
 import pickle
@@ -212,3 +213,17 @@ def test_ctrl_c_ends_a_run() -> None:
     assert rest == "interrupted\n" and process.returncode == 0
     # Runs look for a cancellation at least twice a second.
     assert time.monotonic() - begin < 20
+
+
+def test_run_has_the_fields_of_an_experiment() -> None:
+    fields = inspect.signature(hoistway.Experiment.__init__).parameters
+    keywords = inspect.signature(hoistway.run).parameters
+    assert {name: field.default for name, field in fields.items() if name != "self"} == {
+        name: keyword.default for name, keyword in keywords.items() if name != "progress"
+    }
+    with pytest.raises(TypeError, match=r"run\(\) got an unexpected keyword argument 'runtime'"):
+        hoistway.run("model:ssd", runtime=1)  # type: ignore[call-arg]
+
+
+def test_the_version_is_that_of_the_command() -> None:
+    assert hoistway.__version__ in hoistway.command("--version")

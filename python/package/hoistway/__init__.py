@@ -13,7 +13,9 @@ fractions of 1.
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Union
+from collections.abc import Iterable
+from importlib import metadata
+from typing import Callable, Optional, Union
 
 from . import policy
 from .command import (
@@ -37,10 +39,13 @@ from .command import (
     workloads,
 )
 from .errors import Error
-from .experiment import Experiment, Plan
+from .experiment import Experiment, Groups, Plan, Texts
 from .outcome import Cell, Outcome, Row
 from .space import Between, grid, latin_hypercube
 from .sweep import Sweep, sweep
+
+__version__: str = metadata.version("hoistway")
+"""The version of the package, which is that of the command."""
 
 __all__ = [
     "Between",
@@ -87,6 +92,43 @@ def _share_one_arena() -> None:
 _share_one_arena()
 
 
-def run(target: str, *, progress: Union[bool, Callable[[int, int], object]] = False, **fields: Any) -> Outcome:
-    """Runs ``Experiment(target, **fields)``."""
-    return Experiment(target, **fields).run(progress)
+def run(
+    target: str,
+    *,
+    groups: Groups = (),
+    workloads: Texts = (),
+    schedulers: Texts = (),
+    limiters: Texts = (),
+    threads: Union[int, Iterable[int]] = 1,
+    sets: int = 1,
+    seed: int = 1,
+    runtime_s: Optional[float] = None,
+    ramp_s: Optional[float] = None,
+    device_depth: Optional[int] = None,
+    queue_requests: Optional[int] = None,
+    machine: Optional[str] = None,
+    share_unit: str = "bytes",
+    workers: Optional[int] = None,
+    may_overwrite: bool = False,
+    progress: Union[bool, Callable[[int, int], object]] = False,
+) -> Outcome:
+    """Runs an :class:`Experiment`, whose fields these are; ``progress`` is that of :meth:`Experiment.run`."""
+    experiment = Experiment(
+        target,
+        groups=groups,
+        workloads=workloads,
+        schedulers=schedulers,
+        limiters=limiters,
+        threads=threads,
+        sets=sets,
+        seed=seed,
+        runtime_s=runtime_s,
+        ramp_s=ramp_s,
+        device_depth=device_depth,
+        queue_requests=queue_requests,
+        machine=machine,
+        share_unit=share_unit,
+        workers=workers,
+        may_overwrite=may_overwrite,
+    )
+    return experiment.run(progress)
