@@ -293,7 +293,7 @@ fn two_deep_queues_share_an_array_by_weight() {
 
 /// Readers of depth 1 do not fill the device, so that one gains nothing if the other is held.
 #[test]
-fn nobody_is_held_where_that_helps_nobody() {
+fn no_tenant_is_held_where_that_helps_none() {
     for (model, depths) in [("ssd", [1, 1]), ("ssd", [2, 2]), ("nvme", [1, 1])] {
         let groups = || vec![("a", 800, random_reads(depths[0])), ("b", 100, random_reads(depths[1]))];
         let pair = both(model, "give=3", groups);

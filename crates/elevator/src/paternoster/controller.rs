@@ -54,7 +54,7 @@ pub enum Phase {
     Search,
     /// Is that floor still right?
     Track,
-    /// Holding leaders helps nobody, so nobody is held.
+    /// Holding leaders helps no tenant, so no tenant is held.
     Free,
 }
 
@@ -271,7 +271,7 @@ impl Controller {
         }
     }
 
-    /// Whether holding helps nobody. Where that was found before, less evidence is enough.
+    /// Whether holding helps no tenant. Where that was found before, less evidence is enough.
     fn is_in_vain(&self) -> bool {
         let is_enough = self.help.pairs() >= LEAST_CYCLES || (self.retry.was_tried() && self.help.is_enough());
         is_enough && self.help.is_likely_below(0)

@@ -1,4 +1,4 @@
-//! Which queues get more than the order gives them while nobody is held back: these lead. The others
+//! Which queues get more than the order gives them while no tenant is held back: these lead. The others
 //! lag; only they gain when leaders are held.
 
 use crate::structures::{Array, NoMemory};

@@ -3,7 +3,9 @@
 //!
 //! Promise  shares are exact as long as they cost no more than `give` per cent of what the device
 //!          delivers without a scheduler; where they would cost more, `give` per cent is spent, and
-//!          shares are as near to the weights as that allows.
+//!          shares are as near to the weights as that allows. No tenant is held back unless that helps
+//!          one that is due more, and a tenant that lags keeps three fifths of what exact shares
+//!          would give it.
 //! Cost     O(log n) per level of groups and request, as wfq.
 //! Fits     flash, arrays and disks whose tenants have weights.
 //! Source   start-time fair queueing (Goyal, Vin, Cheng 1996) with strict dispatch (MQFQ, Hedayati

@@ -1,6 +1,6 @@
-//! How long nobody is held, once it is found that holding does not help.
+//! How long no tenant is held, once it is found that holding does not help.
 
-/// Once nobody is held, holding is tried again after this many epochs, and after twice as many
+/// Once no tenant is held, holding is tried again after this many epochs, and after twice as many
 /// each time that this finds the same.
 const FREE_EPOCHS: u32 = 512;
 const MOST_FREE_EPOCHS: u32 = 4096;
@@ -21,7 +21,7 @@ impl Retry {
         self.after_epochs > FREE_EPOCHS
     }
 
-    /// An epoch in which nobody was held is over. Whether holding is tried again now.
+    /// An epoch in which no tenant was held is over. Whether holding is tried again now.
     pub fn is_due(&mut self) -> bool {
         self.past_epochs = self.past_epochs.wrapping_add(1);
         let is_due = self.past_epochs >= self.after_epochs;
