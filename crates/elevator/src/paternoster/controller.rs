@@ -38,8 +38,8 @@ const EPOCH_NS: Nanos = 5 * MILLISECOND;
 /// After a reference epoch, the lead that tenants gained in it is repaid for this many times its
 /// length, and nothing is measured; the second value is for the longest such period, used while
 /// nothing changes.
-const REPAYING: u64 = 8;
-const LONGEST_REPAYING: u64 = 64;
+const REPAYING: u32 = 8;
+const LONGEST_REPAYING: u32 = 64;
 /// While a floor is tracked: cycles before it may be found that holding does not help.
 const LEAST_CYCLES: i64 = 16;
 /// While a floor is tracked, held epochs take this many times as long as reference epochs.
@@ -95,10 +95,10 @@ pub struct Controller {
     steps: Steps,
     last_loss: i64,
     /// The repaying period in lengths of a reference, and in ns.
-    repaying: u64,
+    repaying: u32,
     repaying_ns: Nanos,
     /// By how much the present epoch is lengthened.
-    jitter_q8: u64,
+    jitter_q8: u32,
     restarts: u32,
 }
 
@@ -191,10 +191,10 @@ impl Controller {
     }
 
     /// Whether the present epoch is measured, and its length.
-    pub const fn setting(&self) -> (bool, Nanos) {
+    pub fn setting(&self) -> (bool, Nanos) {
         match self.kind {
             Kind::Repaying => (false, self.repaying_ns),
-            _ => (true, EPOCH_NS.saturating_add(EPOCH_NS.saturating_mul(self.jitter_q8) >> 9)),
+            _ => (true, EPOCH_NS.saturating_add(EPOCH_NS.saturating_mul(u64::from(self.jitter_q8)) >> 9)),
         }
     }
 
@@ -212,7 +212,7 @@ impl Controller {
 
     /// Processes an epoch that ended; `random` is any number.
     pub fn step(&mut self, epoch: Epoch, random: u64) {
-        self.jitter_q8 = random % 256;
+        self.jitter_q8 = u32::from(random.to_le_bytes()[0]);
         match self.kind {
             Kind::Repaying => self.kind = Kind::Held,
             Kind::Held => {
@@ -244,7 +244,7 @@ impl Controller {
         (self.held, self.reference) = (Sum::NONE, Sum::NONE);
         self.kind = if self.phase == Phase::Exact { Kind::Repaying } else { Kind::Held };
         // What the first pair says is not known yet, so as little time as possible is spent on it.
-        self.repaying_ns = epoch.length_ns.saturating_mul(if self.is_new { 1 } else { self.repaying });
+        self.repaying_ns = epoch.length_ns.saturating_mul(u64::from(if self.is_new { 1 } else { self.repaying }));
         if self.usual.is_another(reference.rate(), epoch) {
             self.restart();
             return;
@@ -284,7 +284,7 @@ impl Controller {
         let cheap = if self.is_reference_whole() { bound } else { seen };
         if self.evidence.mean() > bound && loss > bound {
             // A long repaying period would only delay the decision, which is near.
-            self.repaying_ns = self.repaying_ns.checked_div(self.repaying).unwrap_or(0);
+            self.repaying_ns = self.repaying_ns.checked_div(u64::from(self.repaying)).unwrap_or(0);
         }
         if !self.evidence.is_test_due() {
             return;

@@ -2,13 +2,13 @@
 //! (Kesten 1958, Accelerated Stochastic Approximation).
 
 /// Steps of a tracked floor are divided by at most this plus one, so that a drift can be followed.
-const MOST_TURNS: i64 = 31;
+const MOST_TURNS: i32 = 31;
 
 #[derive(Clone, Debug)]
 pub struct Steps {
     was_below: bool,
     /// How often the sign changed recently.
-    turns: i64,
+    turns: i32,
 }
 
 impl Steps {
@@ -19,7 +19,7 @@ impl Steps {
         let has_turned = (error < 0) != core::mem::replace(&mut self.was_below, error < 0);
         self.turns =
             if has_turned { self.turns.saturating_add(2).min(MOST_TURNS) } else { self.turns.saturating_sub(1).max(0) };
-        let divisor = one.saturating_mul(self.turns.saturating_add(1));
+        let divisor = one.saturating_mul(i64::from(self.turns.saturating_add(1)));
         value.saturating_mul(error).checked_div(divisor).unwrap_or(0)
     }
 }
