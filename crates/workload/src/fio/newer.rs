@@ -1,16 +1,19 @@
-//! Options of fio 3.34 to 3.42, which the version that this parser follows does not have. Those that
-//! change nothing about the I/O are accepted, the others refused by name.
+//! Options that fio has had only since 3.34, up to 3.43: the version that this parser follows, 3.33,
+//! refuses them. Those that change nothing about the I/O are accepted, the others refused by name.
+//! Source: fio's `options.c`, `engines/io_uring.c`, `engines/fileoperations.c`, `engines/xnvme.c`. The
+//! version that brought an option is not named, because fio does not record it.
 
-use super::options::Action::{Integer, Nothing};
-use super::options::Class::{Honoured, NotYet, Refused};
+use super::options::Action::Nothing;
+use super::options::Class::{NotYet, Refused};
 use super::options::Row;
+use super::setters::ZONES;
 use super::table::{also, quiet, row};
 
-const PROTECTION: &str = "an option of fio 3.35 and newer: no host sends protection information";
-const PLACEMENT: &str = "an option of fio 3.36 and newer: no host sends placement identifiers";
+const PROTECTION: &str = "newer than fio 3.33; no host sends protection information";
+const PLACEMENT: &str = "newer than fio 3.33; no host sends placement identifiers";
 const SPRANDOM: &str =
-    "an option of fio 3.41 and newer: one sequential pass with rewrites; precondition with rw=randwrite and loops=2";
-const COMMAND: &str = "an option of fio 3.35 and newer: io_uring_cmd is run as io_uring here";
+    "newer than fio 3.33: one sequential pass with rewrites; precondition with rw=randwrite and loops=2";
+const COMMAND: &str = "newer than fio 3.33; io_uring_cmd is run as io_uring here";
 
 const fn newer(name: &'static str, harmless: &'static [&'static str], why: &'static str, doc: &'static str) -> Row {
     row(name, &[], Refused, Nothing { harmless, why }, doc)
@@ -18,39 +21,36 @@ const fn newer(name: &'static str, harmless: &'static [&'static str], why: &'sta
 
 /// Rows, as in [`super::table::ROWS`].
 pub const ROWS: &[Row] = &[
-    row(
-        "log_window_value",
-        &[],
-        Honoured,
-        Integer(0, 1, |d, v| d.job.output.largest = v > 0),
-        "The newer name of log_max_value.",
-    ),
-    quiet("log_issue_time", "an option of fio 3.37 and newer: logs have no column for it", "Log the time of issue."),
+    quiet("log_issue_time", "newer than fio 3.33; logs have no column for it", "Log the time of issue."),
     quiet("job_start_clock_id", "the report has its own clock", "Clock of the start time in the report."),
-    quiet("stat_type", "the report has its own figures", "Which figures the report has."),
-    quiet(
-        "thinkcycles",
-        "an option of fio 3.34 and newer: threads sleep for the whole thinktime",
-        "Busy cycles of thinktime.",
-    ),
+    quiet("comm", "threads have the name of their job", "Name of the process in ps and top."),
+    quiet("gpu_dev_id", "the memory of I/Os is the host's", "GPU whose memory is used."),
+    quiet("stat_type", "the report has its own figures", "Which call the filestat engine makes."),
+    quiet("thinkcycles", "newer than fio 3.33; threads sleep for the whole thinktime", "Busy cycles of thinktime."),
     quiet("xnvme_iovec", "it belongs to an engine that is not supported", "Vectors in the xnvme engine."),
-    quiet("verify_header_interval", "headers are at every verify_interval", "Distance between headers."),
-    newer("verify_pattern_interval", &["0"], "an option of fio 3.41 and newer", "Repeat the pattern at this distance."),
+    newer("verify_pattern_interval", &["0"], "newer than fio 3.33", "Repeat the pattern at this distance."),
     row(
         "ramp_size",
         &[],
         NotYet,
-        Nothing { harmless: &["0"], why: "an option of fio 3.41 and newer; ramp_time is supported" },
+        Nothing { harmless: &[], why: "newer than fio 3.33; ramp_time is supported" },
         "Bytes to transfer before measuring starts.",
+    ),
+    row(
+        "end_syncfs",
+        &[],
+        NotYet,
+        Nothing { harmless: &["0"], why: "newer than fio 3.33; end_fsync is supported" },
+        "Call syncfs at the end.",
     ),
     newer("sprandom", &["0"], SPRANDOM, "Precondition a drive as random writes would, in one pass."),
     newer("spr_op", &[], SPRANDOM, "Overprovisioning that sprandom assumes."),
     newer("spr_num_regions", &[], SPRANDOM, "Regions of sprandom."),
     newer("spr_cs", &[], SPRANDOM, "Cache of the drive that sprandom assumes."),
     newer("fdp", &["0"], PLACEMENT, "Send placement identifiers."),
-    also(&["plids"], newer("fdp_pli", &[], PLACEMENT, "Placement identifiers.")),
-    also(&["plid_select"], newer("fdp_pli_select", &[], PLACEMENT, "How identifiers are chosen.")),
-    newer("dataplacement", &["none"], PLACEMENT, "Kind of placement: none, fdp, streams."),
+    also(&["fdp_pli"], newer("plids", &[], PLACEMENT, "Placement identifiers.")),
+    also(&["fdp_pli_select"], newer("plid_select", &[], PLACEMENT, "How identifiers are chosen.")),
+    also(&["data_placement"], newer("dataplacement", &["none"], PLACEMENT, "Kind of placement: none, fdp, streams.")),
     newer("dp_scheme", &[], PLACEMENT, "File with identifiers by offset."),
     newer("md_per_io_size", &["0"], PROTECTION, "Metadata bytes per I/O."),
     newer("pi_act", &[], PROTECTION, "Whether the drive makes the protection information."),
@@ -62,6 +62,7 @@ pub const ROWS: &[Row] = &[
     newer("deac", &["0"], COMMAND, "Deallocate with write zeroes."),
     newer("readfua", &["0"], COMMAND, "Read past the drive's cache."),
     newer("writefua", &["0"], COMMAND, "Write through the drive's cache."),
-    newer("num_range", &["1"], "an option of fio 3.37 and newer: a discard has one range", "Ranges of a discard."),
-    newer("recover_zbd_write_error", &["0"], super::setters::ZONES, "Go on after a failed write to a zone."),
+    newer("num_range", &["1"], "newer than fio 3.33; a discard has one range", "Ranges of a discard."),
+    newer("recover_zbd_write_error", &["0"], ZONES, "Go on after a failed write to a zone."),
+    newer("write_zone_remainder", &["0"], ZONES, "Write the rest of a zone that is smaller than a block."),
 ];

@@ -1,11 +1,13 @@
 //! The options of fio 3.33 about logs, reports, traces, buffers, errors and layout, and the refused ones.
 
+use super::draft::Draft;
 use super::goals::{ignored_errors, input, milliseconds, prefix, read_iolog, replay_skip};
 use super::options::Action::{Integer, Perhaps, Switch, Text};
 use super::options::Class::Honoured;
-use super::options::Row;
+use super::options::{Outcome, Row};
 use super::setters::{byte, continue_on_error, kb_base, small};
 use super::table::{LAYOUT, also, not_yet, quiet, refused, row};
+use super::values::not_one_of;
 
 const U32: u64 = u32::MAX as u64;
 const CONTENT: &str = "the host chooses the buffers' content";
@@ -56,10 +58,10 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "log_max_value",
-        &[],
+        &["log_window_value"],
         Honoured,
-        Switch(|d, on| d.job.output.largest = on),
-        "Log the maximum instead of the average.",
+        Text(window_value),
+        "What a log has of each window: avg or 0, max or 1.",
     ),
     row(
         "log_hist_msec",
@@ -198,6 +200,7 @@ pub const ROWS: &[Row] = &[
     quiet("fixedbufs", ENGINE, "Register buffers."),
     quiet("nonvectored", ENGINE, "Use calls without vectors."),
     quiet("uncached", ENGINE, "Buffered I/O that does not stay in the cache."),
+    quiet("libaio_vectored", ENGINE, "Submit vectors of one buffer."),
     quiet("userspace_reap", ENGINE, "Handle completions in user space."),
     not_yet("nowait", &["0"], "I/Os always wait", "Fail an I/O that would wait."),
     quiet("force_async", ENGINE, "Force asynchronous submission."),
@@ -217,3 +220,15 @@ pub const ROWS: &[Row] = &[
     refused("server", &[], "there is no server mode", "Run as a server."),
     quiet("cmd_type", "io_uring's own reads and writes are used", "Command set of io_uring_cmd."),
 ];
+
+fn window_value(draft: &mut Draft, text: &str) -> Outcome {
+    draft.job.output.largest = match text {
+        "avg" | "0" => false,
+        "max" | "1" => true,
+        "both" => {
+            return Err("'both' is not supported: a log has one value; run the job with avg and with max".to_owned());
+        }
+        _ => return Err(not_one_of(text, &["avg", "max"])),
+    };
+    Ok(())
+}

@@ -263,6 +263,58 @@ fn t16_ranges_and_pairs_in_all_spellings_of_fio() {
 }
 
 #[test]
+fn t16_a_unit_that_fio_drops_behind_a_blank_has_a_warning() {
+    let warned = |line: &str| {
+        let text = format!("[j]\nrw=read\nsize=1m\n{line}\n");
+        parsed(&text).notes.iter().any(|note| note.message.contains("because of the blank in front of it"))
+    };
+    for line in ["size = 1m", "bs = 4k", "bs=4k, 8k", "rate=\t1m", "thinktime = 5ms", "number_ios= 1k", "offset= 50%"] {
+        assert!(warned(line), "{line}");
+    }
+    for line in
+        ["size =1m", "bs=4k,8k", "iodepth = 8", "direct = 0", "description = 5 men", "randseed= 0x10", "rw = read"]
+    {
+        assert!(!warned(line), "{line}");
+    }
+    assert_eq!(job("size = 1m").size, Some(Amount::Bytes(1 << 20)));
+}
+
+#[test]
+fn t16_options_newer_than_3_33_are_taken_where_they_change_nothing() {
+    let harmless = [
+        "comm=db",
+        "end_syncfs=0",
+        "gpu_dev_id=0",
+        "data_placement=none",
+        "write_zone_remainder=0",
+        "num_range=1",
+        "libaio_vectored=1",
+        "log_issue_time=1",
+        "job_start_clock_id=1",
+        "log_window_value=avg",
+    ];
+    for line in harmless {
+        assert_eq!(job(&format!("size=1m\n{line}")).size, Some(Amount::Bytes(1 << 20)), "{line}");
+    }
+    for (line, is_largest) in [("log_window_value=max", true), ("log_max_value=1", true), ("log_max_value=avg", false)]
+    {
+        assert_eq!(job(line).output.largest, is_largest, "{line}");
+    }
+    // What is not an option of any fio is unknown, what does I/O of another kind is refused by name.
+    for (line, expected) in [
+        ("verify_header_interval=512", "unknown option"),
+        ("log_window_value=both", "'both' is not supported"),
+        ("end_syncfs=1", "end_fsync is supported"),
+        ("fdp_pli=1,2", "newer than fio 3.33"),
+        ("spr_cs=1g", "newer than fio 3.33"),
+        ("write_zone_remainder=1", "zoned devices are not supported"),
+    ] {
+        let errors = fio::parse("j.fio", format!("[j]\n{line}\n").as_bytes(), &Surroundings::none()).unwrap_err();
+        assert!(errors[0].to_string().contains(expected), "{}", errors[0]);
+    }
+}
+
+#[test]
 fn t16_names_of_an_engine_and_a_newer_option_are_known() {
     let shown = |text: &str| fio::show(&[job(text)]);
     for name in ["aio", "linuxaio", "libaio"] {
@@ -275,7 +327,7 @@ fn t16_names_of_an_engine_and_a_newer_option_are_known() {
     }
     assert!(job("fsync_on_close=1\nrw=write").fsync_on_close && job("thinkcycles=5\nfdp=0").files == 1);
     let errors = fio::parse("j.fio", b"[j]\nsprandom=1\n", &Surroundings::none()).unwrap_err();
-    assert!(errors[0].to_string().contains("fio 3.41 and newer"), "{}", errors[0]);
+    assert!(errors[0].to_string().contains("newer than fio 3.33"), "{}", errors[0]);
     let parsed = parsed("[j]\nsize=1m\ndescription=a${NOWHERE}b\n");
     assert!(parsed.notes.iter().any(|note| note.message.contains("NOWHERE is not set")), "{:?}", parsed.notes);
 }
