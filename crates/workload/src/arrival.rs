@@ -76,11 +76,6 @@ impl Pacer {
         if pacing.is_paced() { pacing.due_ns } else { 0 }
     }
 
-    /// Whether the direction has a rate.
-    pub fn is_paced(&self, direction: Direction) -> bool {
-        self.by_direction[direction as usize].is_paced()
-    }
-
     /// Notes an issued I/O: the schedule advances by its gap from the I/O's due time.
     pub fn issued(&mut self, direction: Direction, length_bytes: u64, now: Nanos) {
         let pacing = &mut self.by_direction[direction as usize];

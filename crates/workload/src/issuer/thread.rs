@@ -494,17 +494,13 @@ impl Thread {
         let Some(pacer) = &self.pacer else { return (chosen, now) };
         let due_ns = pacer.due_ns(chosen);
         let other = match (self.mix, chosen) {
-            (Mix::ReadWrite { .. }, Direction::Read) => Direction::Write,
-            (Mix::ReadWrite { .. }, _) => Direction::Read,
+            (Mix::ReadWrite { read_percent: 1..=99 }, Direction::Read) => Direction::Write,
+            (Mix::ReadWrite { read_percent: 1..=99 }, _) => Direction::Read,
             _ => return (chosen, due_ns),
         };
         // Each direction keeps its own rate, as in fio: the mix does not delay a direction that is
-        // due.
-        if due_ns > now && pacer.is_paced(other) && pacer.due_ns(other) < due_ns {
-            (other, pacer.due_ns(other))
-        } else {
-            (chosen, due_ns)
-        }
+        // due, and one without a rate always is.
+        if due_ns > now && pacer.due_ns(other) < due_ns { (other, pacer.due_ns(other)) } else { (chosen, due_ns) }
     }
 
     /// The next data I/O; `None` if it does not fit into the pass.

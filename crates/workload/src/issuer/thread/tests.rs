@@ -156,6 +156,23 @@ fn each_direction_of_a_mix_keeps_its_own_rate() {
 }
 
 #[test]
+fn a_direction_without_a_rate_does_not_wait_for_the_other() {
+    // fio 3.33, rw=randrw, rwmixread=70, rate=,1m: 61 MB/s of reads, 1 MB/s of writes.
+    let rate = PerDirection { read: 0_u32, write: 100, trim: 0 };
+    let issued = |read_percent| {
+        let mix = Mix::ReadWrite { read_percent };
+        let job = Job { mix, rate_ios_per_s: rate, runtime_ns: Some(SECOND), time_based: true, ..Job::default() };
+        let issued = run(&mut issuer(&job), 100_000, 5_000);
+        let writes = issued.iter().filter(|(_, io)| io.operation == Operation::Write).count();
+        (issued.len() - writes, writes)
+    };
+    let (reads, writes) = issued(70);
+    assert!(reads > 4_000 && (40..=101).contains(&writes), "{reads} reads, {writes} writes");
+    // A job of writes alone has nothing to switch to.
+    assert_eq!(issued(0).0, 0);
+}
+
+#[test]
 fn poisson_arrivals_have_the_rate_and_irregular_gaps() {
     let rate = PerDirection { read: 1000_u32, ..PerDirection::all(0) };
     let job = Job {
