@@ -14,6 +14,13 @@ enum Group {
     Spec(String),
 }
 
+/// A time: seconds, or a text in the notation of `--runtime`.
+#[derive(FromPyObject)]
+enum Time {
+    Seconds(f64),
+    Text(String),
+}
+
 /// The dataclass `hoistway.Experiment`, field by field.
 #[derive(FromPyObject)]
 pub struct Question {
@@ -25,8 +32,8 @@ pub struct Question {
     threads: Vec<u32>,
     sets: u32,
     seed: u64,
-    runtime_s: Option<f64>,
-    ramp_s: Option<f64>,
+    runtime_s: Option<Time>,
+    ramp_s: Option<Time>,
     device_depth: Option<u32>,
     queue_requests: Option<u32>,
     machine: Option<String>,
@@ -54,10 +61,10 @@ impl Question {
         experiment = self.schedulers.iter().fold(experiment, |experiment, spec| experiment.scheduler(spec));
         experiment = self.limiters.iter().fold(experiment, |experiment, spec| experiment.limiter(spec));
         experiment = experiment.threads(self.threads.iter().copied()).share_unit(unit(&self.share_unit)?);
-        if let Some(runtime_s) = self.runtime_s {
+        if let Some(runtime_s) = &self.runtime_s {
             experiment = experiment.runtime(duration("runtime_s", runtime_s)?);
         }
-        if let Some(ramp_s) = self.ramp_s {
+        if let Some(ramp_s) = &self.ramp_s {
             experiment = experiment.ramp(duration("ramp_s", ramp_s)?);
         }
         if let Some(commands) = self.device_depth {
@@ -76,9 +83,12 @@ impl Question {
     }
 }
 
-fn duration(field: &str, seconds: f64) -> Result<Duration, Error> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|wrong| Error::usage(format!("{field} {seconds}: {wrong}"), "give seconds: 0.2 is 200 ms"))
+fn duration(field: &str, time: &Time) -> Result<Duration, Error> {
+    match time {
+        Time::Seconds(seconds) => Duration::try_from_secs_f64(*seconds)
+            .map_err(|wrong| Error::usage(format!("{field} {seconds}: {wrong}"), "give seconds: 0.2 is 200 ms")),
+        Time::Text(text) => hoistway::duration(text),
+    }
 }
 
 fn unit(name: &str) -> Result<ShareUnit, Error> {

@@ -131,6 +131,15 @@ def test_the_builder_and_the_keywords_are_the_same() -> None:
     assert (plan.runs, plan.groups, plan.runtime_s) == (6, [("db", 800), ("ci", 100)], 0.2)
 
 
+def test_times_and_limits_are_written_as_in_the_command() -> None:
+    assert SSD.with_(runtime_s="200ms", ramp_s="0.05").plan() == SSD.plan()
+    assert "1min 30s" in SSD.with_(runtime_s="1min 30s").command()
+    limited = SSD.with_(groups=["name=db,rbps=50Mi/s", "name=ci,riops=20k"])
+    assert limited.run().json() == limited.with_(groups=["name=db,rbps=52428800", "name=ci,riops=20000"]).run().json()
+    with pytest.raises(hoistway.Error, match="'5x' is not a time"):
+        SSD.with_(runtime_s="5x").plan()
+
+
 def test_real_io_goes_through_the_engine() -> None:
     outcome = SSD.with_(target="memory:64MiB", schedulers="wfq").run()
     assert outcome.document["host"] == "engine"

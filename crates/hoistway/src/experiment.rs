@@ -22,6 +22,21 @@ pub(crate) const USUAL_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "bfq", "p
 /// The workload of groups that name none.
 pub(crate) const DEFAULT_WORKLOAD: &str = "randread";
 
+/// A time in the notation of `--runtime`: `30` (seconds), `500ms`, `1h30m`. The Python package uses
+/// it, so that there is one notation.
+///
+/// ```
+/// assert_eq!(hoistway::duration("1min 30s")?.as_secs(), 90);
+/// assert!(hoistway::duration("5x").is_err());
+/// # Ok::<(), hoistway::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error`] with exit code 2: what is wrong with the text.
+pub fn duration(text: &str) -> Result<Duration, Error> {
+    Ok(Duration::from_nanos(hoistway_experiment::units::time(text)?))
+}
+
 /// What to measure: schedulers × groups × workloads on one target.
 ///
 /// Everything but the target has the default that `hoistway test TARGET` has: one group, the workload

@@ -153,7 +153,7 @@ mod workloads;
 #[cfg(feature = "simulate")]
 pub use crate::{
     error::{Error, Message, Severity},
-    experiment::Experiment,
+    experiment::{Experiment, duration},
     outcome::{GroupRow, Outcome},
     runs::{Unwatched, Watch},
 };

@@ -114,6 +114,25 @@ fn the_json_of_an_experiment_is_that_of_the_command() {
 }
 
 #[test]
+fn sizes_rates_and_times_have_the_grammar_of_the_command() {
+    // The Python package passes its texts on to these functions.
+    let times = ["0.2", "200ms", "200 msec", "200000us"].map(|text| hoistway::duration(text).unwrap());
+    assert_eq!(times, [Duration::from_millis(200); 4]);
+    let message = hoistway::duration("5x").unwrap_err();
+    assert!(message.to_string().contains("'5x' is not a time") && message.exit == Exit::Usage, "{message}");
+    let json = |limit: &str| {
+        let on = Experiment::on("model:ssd").group_spec(format!("name=db,{limit}"));
+        let outcome = short(on.scheduler("none")).run().unwrap_or_else(|error| panic!("{error}"));
+        without_surroundings(&outcome.json())
+    };
+    let plain = json("rbps=5242880");
+    for limit in ["rbps=5M", "rbps=5MiB", "rbps=5Mi/s", "rbps=5m"] {
+        assert_eq!(json(limit), plain, "{limit}");
+    }
+    assert_eq!(json("riops=2k"), json("riops=2000"));
+}
+
+#[test]
 fn a_job_file_is_the_same_experiment_too() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("jobs.fio");

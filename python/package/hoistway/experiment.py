@@ -17,6 +17,8 @@ Group = Union[tuple[str, int], str]
 
 Groups = Union[Mapping[str, int], Iterable[Group]]
 Texts = Union[str, Iterable[str]]
+Time = Union[float, str]
+"""Seconds, or a text with a unit in the notation of ``hoistway test --runtime``: ``"500ms"``, ``"1h30m"``."""
 
 
 def _texts(given: Texts) -> tuple[str, ...]:
@@ -76,10 +78,10 @@ class Experiment:
     """Repetitions, 1 to 1,000, each with another load drawn from the seed."""
     seed: int
     """Seed of everything random."""
-    runtime_s: Optional[float]
-    """Measured time of each run in seconds, above 0. Default: 30. Jobs that end by their size need none."""
-    ramp_s: Optional[float]
-    """The time before it that is not measured, in seconds. Default: 1, real I/O 2."""
+    runtime_s: Optional[Time]
+    """Measured time of each run, above 0. Default: 30. Jobs that end by their size need none."""
+    ramp_s: Optional[Time]
+    """The time before it that is not measured. Default: 1, real I/O 2."""
     device_depth: Optional[int]
     """Commands that the device accepts at a time, at most its own depth, which is the default."""
     queue_requests: Optional[int]
@@ -104,8 +106,8 @@ class Experiment:
         threads: Union[int, Iterable[int]] = 1,
         sets: int = 1,
         seed: int = 1,
-        runtime_s: Optional[float] = None,
-        ramp_s: Optional[float] = None,
+        runtime_s: Optional[Time] = None,
+        ramp_s: Optional[Time] = None,
         device_depth: Optional[int] = None,
         queue_requests: Optional[int] = None,
         machine: Optional[str] = None,
@@ -179,9 +181,11 @@ class Experiment:
         if self.sets != 1:
             words += ["--sets", str(self.sets)]
         words += ["--seed", str(self.seed)]
-        for name, seconds in (("--runtime", self.runtime_s), ("--ramp", self.ramp_s)):
-            if seconds is not None:
-                words += [name, f"{round(seconds * 1e9) / 1e9:.9f}".rstrip("0").rstrip(".")]
+        for name, time in (("--runtime", self.runtime_s), ("--ramp", self.ramp_s)):
+            if isinstance(time, str):
+                words += [name, time]
+            elif time is not None:
+                words += [name, f"{round(time * 1e9) / 1e9:.9f}".rstrip("0").rstrip(".")]
         for name, number in (("--device-depth", self.device_depth), ("--queue-requests", self.queue_requests)):
             if number is not None:
                 words += [name, str(number)]
