@@ -63,13 +63,19 @@ struct Section<'a> {
     has_one_size: bool,
     is_bounded_by_number: bool,
     has_own_file_size: bool,
+    /// Whether all sections use one file.
+    is_shared: bool,
 }
 
 /// Up to three sections; sizes are small, so that a file takes a moment.
 fn file(random: &mut Stream) -> File {
-    let mut file = File { text: String::new(), has_fixed_ios: true, depends_on_file_end: false };
+    let is_shared = random.chance(1, 4);
+    let mut file = File { text: String::new(), has_fixed_ios: true, depends_on_file_end: is_shared };
     for number in 0..=random.below(3) {
-        let section = Section::draw(random);
+        let mut section = Section::draw(random, is_shared);
+        if number > 0 {
+            section.leave_out_the_size();
+        }
         let _ = writeln!(file.text, "[job{number}]\n{}", section.lines.join("\n"));
         file.has_fixed_ios &= section.has_one_size;
         file.depends_on_file_end |= matches!(section.kind, Kind::Stride | Kind::Run);
@@ -82,9 +88,10 @@ fn file(random: &mut Stream) -> File {
 }
 
 impl<'a> Section<'a> {
-    fn draw(random: &'a mut Stream) -> Self {
-        let kinds = [Kind::Dense, Kind::Dense, Kind::Stride, Kind::Random, Kind::Random, Kind::Run];
-        let kind = kinds[index(random, kinds.len())];
+    fn draw(random: &'a mut Stream, is_shared: bool) -> Self {
+        let kinds = [Kind::Dense, Kind::Dense, Kind::Random, Kind::Random, Kind::Stride, Kind::Run];
+        // Strides and runs depend on where the file ends, which is another section's in a shared one.
+        let kind = kinds[index(random, if is_shared { 4 } else { kinds.len() })];
         let is_mix = matches!(kind, Kind::Dense | Kind::Random) && random.chance(1, 3);
         let mut section = Section {
             random,
@@ -97,13 +104,28 @@ impl<'a> Section<'a> {
             has_one_size: true,
             is_bounded_by_number: false,
             has_own_file_size: false,
+            is_shared,
         };
+        if is_shared {
+            section.lines.push("filename=shared.bin".to_owned());
+        }
         section.place();
         section.sizes();
         section.extent();
         section.amount();
+        section.check();
         section.rest();
         section
+    }
+
+    /// Lets a job have the size of the file that the first section lays out.
+    fn leave_out_the_size(&mut self) {
+        let is_plain = matches!(self.kind, Kind::Dense | Kind::Random) && !self.is_mix && self.has_one_size;
+        let has_bounds_of_its_own = self.has_own_file_size
+            || self.lines.iter().any(|line| line.starts_with("offset") || line.starts_with("io_size"));
+        if self.is_shared && is_plain && !has_bounds_of_its_own && self.chance(40) {
+            self.lines.retain(|line| !line.starts_with("size="));
+        }
     }
 
     fn chance(&mut self, percent: u64) -> bool {
@@ -142,7 +164,7 @@ impl<'a> Section<'a> {
         let visits_once = self.has_map && self.kind == Kind::Random || self.kind == Kind::Dense && !self.is_mix;
         // Where blocks may repeat, chance determines how much the last blocks of different sizes
         // transfer.
-        if visits_once && !self.is_bounded_by_number && self.chance(20) {
+        if visits_once && !self.is_bounded_by_number && !self.is_shared && self.chance(20) {
             self.has_one_size = false;
             let sizes = self.one(&["bsrange=4k-32k", "bssplit=4k/50:8k/30:64k/20"]);
             self.lines.push(sizes.to_owned());
@@ -209,6 +231,16 @@ impl<'a> Section<'a> {
             let unit_kib = if is_dense_mix { self.block_kib } else { 4 };
             let io_size_kib = unit_kib * (1 + self.random.below(passes * self.size_kib / unit_kib));
             self.lines.push(format!("io_size={io_size_kib}k"));
+        }
+    }
+
+    /// Lets writes be read back, where no other write may overlap them.
+    fn check(&mut self) {
+        let visits_once = self.kind == Kind::Dense || self.kind == Kind::Random && self.has_map;
+        let writes = self.lines.iter().any(|line| line == "rw=write" || line == "rw=randwrite");
+        if visits_once && writes && !self.is_shared && self.chance(30) {
+            let check = self.one(&["crc32c", "md5", "xxhash"]);
+            self.lines.push(format!("verify={check}"));
         }
     }
 

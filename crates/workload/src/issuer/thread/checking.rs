@@ -45,8 +45,9 @@ impl Thread {
     }
 
     /// A read of a block that was written. Rates, pauses and the amount left of the pass do not
-    /// count it.
+    /// count it; `number_ios` does, as in fio, but does not keep a block from being read.
     pub(super) fn read_back(&mut self, block: Written) -> Io {
+        self.budget.ios_left = self.budget.ios_left.saturating_sub(1);
         let token = self.tokens.take(InFlight::Data(Direction::Read));
         if let Some(reading_back) = &mut self.reading_back {
             reading_back.reads(token, block);
@@ -91,6 +92,21 @@ mod tests {
                 other => panic!("{other:?} after {done}"),
             }
         }
+    }
+
+    #[test]
+    fn a_number_of_ios_counts_the_reads_that_check() {
+        let done = |number_ios, loops, backlog| {
+            let verify = Verify { backlog, ..Verify::default() };
+            run(&Job { number_ios: Some(number_ios), loops, ..job(verify) }, None)
+        };
+        let expected =
+            |parts: &[(&str, usize)]| parts.iter().map(|(what, times)| what.repeat(*times)).collect::<String>();
+        // What fio 3.33 does: the number times loops, over all passes.
+        assert_eq!(done(10, 3, 0), expected(&[("w", 16), ("r", 16)]));
+        assert_eq!(done(20, 2, 0), expected(&[("w", 16), ("r", 16), ("w", 8), ("r", 8)]));
+        assert_eq!(done(10, 1, 0), expected(&[("w", 10), ("r", 10)]));
+        assert_eq!(done(10, 1, 4), expected(&[("w", 4), ("r", 4), ("w", 2), ("r", 2)]));
     }
 
     #[test]
