@@ -517,6 +517,11 @@ fn lines_of_biosnoop_and_iosnoop_begin_at_the_issue() {
     assert_eq!((last.operation, last.pid, records[3].latency_ns), (Operation::Flush, 27, Some(500_000)));
     let queued = "0.5 dd 7 sda R 80 4096 0.25 1.50\n1.5 dd 7 sda RA 88 4096 0.25 1.50\n";
     assert_eq!(records_of("biosnoop", queued.as_bytes())[1].latency_ns, Some(1_500_000));
+    // Requests without a sector, and what the terminal echoes.
+    let passed = "0.5 dd 7 sda R 80 4096 1.50\n0.6 smartctl 9 sda R -1 512 0.20\n\
+                  0.7 ? 0 sda R 18446744073709551615 0 0.20\n^C\n0.8 dd 7 sda W 96 4096 1.50\n";
+    let sectors: Vec<u64> = records_of("biosnoop", passed.as_bytes()).iter().map(|record| record.sector()).collect();
+    assert_eq!(sectors, [80, 96]);
     let iosnoop = "Tracing block I/O. Ctrl-C to end.\n\
                    STARTs          ENDs            COMM         PID    TYPE DEV      BLOCK        BYTES     LATms\n\
                    5982800.302061  5982800.302679  supervise    1809   W    202,1    17039600     4096       0.62\n";

@@ -132,7 +132,8 @@ impl<'a> Words<'a> {
 
 impl LineFormat for Parser {
     fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
-        if line.starts_with("Tracing ") || line.starts_with("Ending tracing") {
+        // `^C` is the terminal's echo of the key that ended the program.
+        if line.starts_with("Tracing ") || line.starts_with("Ending tracing") || line.starts_with("^C") {
             return Err(LineError::Nothing);
         }
         let headings: Vec<Column> = line.split_ascii_whitespace().map(Column::of_heading).collect();
@@ -155,6 +156,9 @@ impl LineFormat for Parser {
         let Some((operation, flags)) = kind_of(kind, bytes) else {
             return Err(LineError::Skip(format!("unknown kind of I/O {}", kind.chars().take(8).collect::<String>())));
         };
+        if sector == NO_SECTOR || sector == "-1" {
+            return Err(LineError::Skip("passthrough".to_owned()));
+        }
         let offset_bytes = if operation == Operation::Flush { 0 } else { sectors(sector, "the sector")? };
         if let Some(name) = words.process().filter(|name| self.names.get(&pid) != Some(name)) {
             if self.names.len() == MAX_PROCESSES {
@@ -167,6 +171,9 @@ impl LineFormat for Parser {
         put(record, disk, &mut self.disks, to)
     }
 }
+
+/// The sector of a request without one, a command that is passed through: -1, which older versions print unsigned.
+const NO_SECTOR: &str = "18446744073709551615";
 
 /// Maximum number of process names that are remembered.
 const MAX_PROCESSES: usize = 65_536;
