@@ -9,7 +9,7 @@ use hoistway_experiment::attainable::{Attainable, Curve, Tenant};
 use hoistway_experiment::{Experiment, Measurement};
 use hoistway_simulator::HostCosts;
 use hoistway_workload::Job;
-use hoistway_workload::job::{Amount, Mix};
+use hoistway_workload::job::{Amount, BlockSize, Mix, Pattern, PerDirection};
 
 /// Long enough for paternoster to find its floor on these devices by bisection and to move it by
 /// some steps; the example measures longer.
@@ -209,6 +209,26 @@ fn t35_streams_have_a_disk_one_at_a_time() {
         println!("{count} streams: none {none:.1}, ours {ours:.1}, cfq {cfq:.1}");
         assert!(ours >= 0.95 * cfq, "{count}: {ours} against {cfq}");
         assert!(none < 0.6 * ours, "{count}: {ours} against {none}");
+    }
+}
+
+/// Half a second of flow is fast, because streams may lead by what they have in flight. After that they
+/// would be held to the bytes of the random reader.
+#[test]
+fn streams_of_one_group_beside_a_random_reader() {
+    let stream = |kib: u32, depth: u32, threads: u32| Job {
+        pattern: Pattern::Sequential { skip_bytes: 0 },
+        block_sizes: PerDirection::all(BlockSize::Fixed(kib * 1024)),
+        offset_increment: Amount::Bytes(8 << 30),
+        threads,
+        ..random_reads(depth)
+    };
+    for (kib, depth, threads) in [(1024, 8, 4), (1024, 8, 1), (256, 4, 2), (128, 32, 1)] {
+        let groups = || vec![("a", 100, random_reads(1)), ("b", 100, stream(kib, depth, threads))];
+        let (ours, cfq) = (on_disk("sata", "paternoster", groups()), on_disk("sata", "cfq", groups()));
+        let (ours, cfq) = (megabytes(&ours), megabytes(&cfq));
+        println!("{kib} KiB, depth {depth}, {threads} streams: ours {ours:.2?}, cfq {cfq:.2?}");
+        assert!(ours[1] >= 0.7 * cfq[1] && ours[0] >= 0.3 * cfq[0], "{ours:?} against {cfq:?}");
     }
 }
 

@@ -33,6 +33,10 @@ const CLEARLY: i64 = 20;
 /// The first pair decides alone if its difference is above this.
 const FAR_APART: i64 = 50;
 const AGAIN_NS: Nanos = 30 * SECOND;
+/// How often it is looked whether flow, once decided, delivers what was measured. A measurement of half
+/// a second may end before leaders have used up the lead that they are allowed, and so may say nothing
+/// of what they deliver once they are held.
+const LOOK_NS: Nanos = SECOND;
 /// While the same way wins, the time to the next comparison doubles, up to this.
 const LONGEST_AGAIN_NS: Nanos = 240 * SECOND;
 
@@ -182,7 +186,7 @@ impl Slices {
     /// Decides how the disk is used from now on.
     fn step(&mut self, now: Nanos, tenants: u32) {
         if self.is_decided && tenants == self.tenants && now < self.until_ns {
-            return;
+            return self.look_at_flow(now);
         }
         if self.is_decided || self.until_ns == 0 {
             if tenants != self.tenants {
@@ -215,6 +219,20 @@ impl Slices {
             }
         }
         self.begin(now);
+    }
+
+    /// Returns to slices if flow delivers clearly less than they did.
+    fn look_at_flow(&mut self, now: Nanos) {
+        if self.way == Way::Slices || now < self.count_from_ns.saturating_add(LOOK_NS) {
+            return;
+        }
+        let least = self.rate.saturating_mul(100 - CLEARLY.unsigned_abs()) / 100;
+        if self.measured(now) < least {
+            (self.way, self.won, self.again_ns) = (Way::Slices, Way::Slices, AGAIN_NS);
+            self.begin(now);
+        } else {
+            (self.count_from_ns, self.bytes) = (now, 0);
+        }
     }
 
     /// Ends a slice and returns what its owner pays beyond its bytes.
