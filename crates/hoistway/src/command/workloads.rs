@@ -174,8 +174,20 @@ pub fn jobs_of(path: &Path, buffered_async: bool, reporter: Reporter) -> Result<
 }
 
 /// Gives the default area to every job without a size, so that the file to create has one; except if
-/// another job has a size for the same file.
+/// another job has a size for the same file: then it has the size that the jobs before it give that
+/// file, because fio makes the files job by job.
 pub fn give_sizes(groups: &mut [Group]) {
+    let mut made: BTreeMap<String, u64> = BTreeMap::new();
+    for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
+        if let Some(bytes) = job.wanted_area_bytes() {
+            for name in area_names(job) {
+                let file_bytes = made.entry(name).or_default();
+                *file_bytes = bytes.max(*file_bytes);
+            }
+        } else if job.size.is_none() && job.files <= 1 {
+            job.file_bytes = area_names(job).filter_map(|name| made.get(&name).copied()).max();
+        }
+    }
     let jobs = groups.iter().flat_map(|group| &group.jobs).filter(|job| job.wanted_area_bytes().is_some());
     let sized: BTreeSet<String> = jobs.flat_map(area_names).collect();
     for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
