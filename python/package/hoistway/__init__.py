@@ -39,7 +39,7 @@ from .command import (
     workloads,
 )
 from .errors import Error
-from .experiment import Experiment, Groups, Plan, Texts
+from .experiment import Experiment, Groups, Plan, Texts, Time
 from .outcome import Cell, Outcome, Row
 from .space import Between, grid, latin_hypercube
 from .sweep import Sweep, sweep
@@ -102,8 +102,8 @@ def run(
     threads: Union[int, Iterable[int]] = 1,
     sets: int = 1,
     seed: int = 1,
-    runtime_s: Optional[float] = None,
-    ramp_s: Optional[float] = None,
+    runtime_s: Optional[Time] = None,
+    ramp_s: Optional[Time] = None,
     device_depth: Optional[int] = None,
     queue_requests: Optional[int] = None,
     machine: Optional[str] = None,
