@@ -21,6 +21,7 @@ use super::epoch::{Effect, Epoch, Sum, rate};
 use super::evidence::Evidence;
 use super::laggards::Laggards;
 use super::retry::Retry;
+use super::steady::Steady;
 use super::steps::Steps;
 use super::usual::Usual;
 use hoistway_block::Nanos;
@@ -38,8 +39,8 @@ const EPOCH_NS: Nanos = 5 * MILLISECOND;
 /// After a reference epoch, the lead that tenants gained in it is repaid for this many times its
 /// length, and nothing is measured; the second value is for the longest such period, used while
 /// nothing changes.
-const REPAYING: u32 = 8;
-const LONGEST_REPAYING: u32 = 64;
+const REPAYING: u8 = 8;
+const LONGEST_REPAYING: u8 = 64;
 /// While a floor is tracked: cycles before it may be found that holding does not help.
 const LEAST_CYCLES: i64 = 16;
 /// While a floor is tracked, held epochs take this many times as long as reference epochs.
@@ -91,14 +92,15 @@ pub struct Controller {
     /// Nothing was compared yet since the last change.
     is_new: bool,
     retry: Retry,
+    steady: Steady,
     usual: Usual,
     steps: Steps,
-    last_loss: i64,
-    /// The repaying period in lengths of a reference, and in ns.
-    repaying: u32,
-    repaying_ns: Nanos,
+    last_loss: i32,
+    /// The repaying period in lengths of a reference: usually, and this time.
+    repaying: u8,
+    now_repaying: u8,
     /// By how much the present epoch is lengthened.
-    jitter_q8: u32,
+    jitter_q8: u8,
     restarts: u32,
 }
 
@@ -122,11 +124,12 @@ impl Controller {
             laggards: Laggards::NONE,
             is_new: true,
             retry: Retry::new(),
+            steady: Steady::NONE,
             usual: Usual::UNKNOWN,
             steps: Steps::FIRST,
             last_loss: 0,
             repaying: REPAYING,
-            repaying_ns: 0,
+            now_repaying: 0,
             jitter_q8: 0,
             restarts: 0,
         }
@@ -146,8 +149,8 @@ impl Controller {
     }
 
     /// The last loss, in 65536ths.
-    pub const fn loss(&self) -> i64 {
-        self.last_loss
+    pub fn loss(&self) -> i64 {
+        i64::from(self.last_loss)
     }
 
     pub const fn learned_floor_q8(&self) -> u32 {
@@ -193,7 +196,7 @@ impl Controller {
     /// Whether the present epoch is measured, and its length.
     pub fn setting(&self) -> (bool, Nanos) {
         match self.kind {
-            Kind::Repaying => (false, self.repaying_ns),
+            Kind::Repaying => (false, self.reference_ns.saturating_mul(u64::from(self.now_repaying))),
             _ => (true, EPOCH_NS.saturating_add(EPOCH_NS.saturating_mul(u64::from(self.jitter_q8)) >> 9)),
         }
     }
@@ -212,7 +215,7 @@ impl Controller {
 
     /// Processes an epoch that ended; `random` is any number.
     pub fn step(&mut self, epoch: Epoch, random: u64) {
-        self.jitter_q8 = u32::from(random.to_le_bytes()[0]);
+        self.jitter_q8 = random.to_le_bytes()[0];
         match self.kind {
             Kind::Repaying => self.kind = Kind::Held,
             Kind::Held => {
@@ -226,6 +229,7 @@ impl Controller {
                 }
             }
             Kind::Reference if self.phase == Phase::Free => self.stay_free(epoch),
+            Kind::Reference if self.steady.is_awaited() => self.confirm(epoch),
             Kind::Reference => {
                 self.reference.add(epoch);
                 self.reference_ns = epoch.length_ns;
@@ -244,13 +248,13 @@ impl Controller {
         (self.held, self.reference) = (Sum::NONE, Sum::NONE);
         self.kind = if self.phase == Phase::Exact { Kind::Repaying } else { Kind::Held };
         // What the first pair says is not known yet, so as little time as possible is spent on it.
-        self.repaying_ns = epoch.length_ns.saturating_mul(u64::from(if self.is_new { 1 } else { self.repaying }));
+        self.now_repaying = if self.is_new { 1 } else { self.repaying };
         if self.usual.is_another(reference.rate(), epoch) {
             self.restart();
             return;
         }
         let effect = Effect::of(held, reference);
-        self.last_loss = effect.loss;
+        self.last_loss = i32::try_from(effect.loss).unwrap_or(0);
         match self.phase {
             Phase::Exact => self.laggards.were_exact(held),
             Phase::Track => self.laggards.got(held.and(reference)),
@@ -263,7 +267,7 @@ impl Controller {
         self.help.add(effect.help);
         self.evidence.add(effect.loss);
         match self.phase {
-            Phase::Exact => self.judge(effect.loss),
+            Phase::Exact => self.judge(effect.loss, held, epoch.is_buffered),
             Phase::Search => self.bisect(),
             Phase::Track if self.is_in_vain() => self.begin_free(),
             Phase::Track => self.track(effect.loss),
@@ -277,22 +281,26 @@ impl Controller {
         is_enough && self.help.is_likely_below(0)
     }
 
-    fn judge(&mut self, loss: i64) {
+    fn judge(&mut self, loss: i64, held: Sum, is_buffered: bool) {
         let bound = self.bound(1, 1);
         let quarters = i64::from(self.extra_quarters);
         let seen = bound.saturating_mul(quarters).checked_div(quarters.saturating_add(4)).unwrap_or(bound);
         let cheap = if self.is_reference_whole() { bound } else { seen };
         if self.evidence.mean() > bound && loss > bound {
             // A long repaying period would only delay the decision, which is near.
-            self.repaying_ns = self.repaying_ns.checked_div(u64::from(self.repaying)).unwrap_or(0);
+            self.now_repaying = 1;
         }
         if !self.evidence.is_test_due() {
             return;
         }
         if self.evidence.is_above(bound) {
-            self.phase = Phase::Search;
-            (self.low_q8, self.high_q8) = (self.exact_q8, UNLIMITED);
-            self.kind = Kind::Reference;
+            if is_buffered {
+                self.held = held;
+                self.steady.begin();
+                self.kind = Kind::Reference;
+            } else {
+                self.begin_search();
+            }
         } else if self.evidence.mean() <= cheap {
             // Repaying periods grow only while shares look cheap, so that expensive shares are tested often.
             self.repaying = self.repaying.saturating_mul(2).min(LONGEST_REPAYING);
@@ -301,6 +309,31 @@ impl Controller {
             self.usual = Usual::UNKNOWN;
             self.forget();
         }
+    }
+
+    /// The loss that writes seemed to show is compared with that against a steady reference.
+    fn confirm(&mut self, epoch: Epoch) {
+        if !self.steady.is_steady(rate(epoch.work, epoch.ns), epoch.length_ns) {
+            return;
+        }
+        let mut reference = Sum::NONE;
+        reference.add(epoch);
+        let loss = Effect::of(core::mem::replace(&mut self.held, Sum::NONE), reference).loss;
+        self.last_loss = i32::try_from(loss).unwrap_or(0);
+        if loss > self.bound(1, 1) {
+            self.begin_search();
+        } else {
+            self.forget();
+            self.kind = Kind::Repaying;
+            self.reference_ns = epoch.length_ns;
+            (self.repaying, self.now_repaying) = (LONGEST_REPAYING, LONGEST_REPAYING);
+        }
+    }
+
+    fn begin_search(&mut self) {
+        self.phase = Phase::Search;
+        (self.low_q8, self.high_q8) = (self.exact_q8, UNLIMITED);
+        self.kind = Kind::Reference;
     }
 
     /// The first reference epoch without a bound has ended, so that the interval is known.
@@ -386,6 +419,7 @@ impl Controller {
     pub fn restart(&mut self) {
         self.usual = Usual::UNKNOWN;
         self.retry = Retry::new();
+        self.steady = Steady::NONE;
         self.is_new = true;
         self.begin_exact();
         self.restarts = self.restarts.wrapping_add(1);

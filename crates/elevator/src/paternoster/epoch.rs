@@ -20,6 +20,8 @@ pub struct Epoch {
     pub in_flight_q8: u32,
     /// Tenants that are backlogged, in flight or expected back.
     pub tenants: u32,
+    /// Part of the work went into the device's buffer for writes.
+    pub is_buffered: bool,
 }
 
 #[derive(Copy, Clone, Default, Debug)]

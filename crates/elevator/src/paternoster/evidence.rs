@@ -1,16 +1,19 @@
 //! What pairs of epochs say together: the mean of a ratio, and whether it differs significantly from a
 //! bound. Ratios have 16 fractional bits.
 
+use super::controller::ONE;
+
 /// Pairs of epochs before the first test.
-const LEAST_PAIRS: i64 = 4;
+const LEAST_PAIRS: i32 = 4;
 /// From this number of pairs on, old evidence decays, because loads and devices drift.
-const MOST_PAIRS: i64 = 64;
+const MOST_PAIRS: i32 = 64;
 
 /// A ratio that each pair of epochs gave.
 #[derive(Copy, Clone, Debug)]
 pub struct Evidence {
-    pairs: i64,
-    sum: i64,
+    pairs: i32,
+    /// Ratios are at most 2, so the sum of twice [`MOST_PAIRS`] fits.
+    sum: i32,
     squares: i64,
 }
 
@@ -22,16 +25,17 @@ impl Evidence {
             (self.pairs, self.sum, self.squares) = (self.pairs / 2, self.sum / 2, self.squares / 2);
         }
         self.pairs = self.pairs.wrapping_add(1);
-        self.sum = self.sum.wrapping_add(ratio);
+        let ratio = ratio.clamp(-2 * ONE, 2 * ONE);
+        self.sum = self.sum.saturating_add(i32::try_from(ratio).unwrap_or(0));
         self.squares = self.squares.wrapping_add(ratio.wrapping_mul(ratio));
     }
 
-    pub const fn pairs(&self) -> i64 {
-        self.pairs
+    pub fn pairs(&self) -> i64 {
+        i64::from(self.pairs)
     }
 
     pub fn mean(&self) -> i64 {
-        self.sum.checked_div(self.pairs).unwrap_or(0)
+        i64::from(self.sum).checked_div(self.pairs()).unwrap_or(0)
     }
 
     /// Whether there are enough pairs for a first test.
@@ -55,7 +59,7 @@ impl Evidence {
     }
 
     fn differs_from(&self, bound: i64, errors: i64) -> bool {
-        let pairs = self.pairs;
+        let pairs = self.pairs();
         let mean = self.mean();
         let spread = self.squares.checked_div(pairs).unwrap_or(0).saturating_sub(mean.saturating_mul(mean)).max(0);
         let variance = spread.saturating_mul(pairs).checked_div(pairs.saturating_sub(1)).unwrap_or(0);

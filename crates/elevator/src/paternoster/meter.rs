@@ -159,6 +159,7 @@ impl Meter {
             length_ns: self.last_ns.saturating_sub(self.begins_ns),
             in_flight_q8: u32::try_from(mean).unwrap_or(u32::MAX),
             tenants: self.tenants,
+            is_buffered: self.has_writes(),
         }
     }
 }

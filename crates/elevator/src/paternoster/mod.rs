@@ -33,6 +33,7 @@ mod repayment;
 mod retry;
 mod returning;
 mod slices;
+mod steady;
 mod steps;
 mod sweep;
 mod tally;
