@@ -232,6 +232,32 @@ fn streams_of_one_group_beside_a_random_reader() {
     }
 }
 
+/// On an array the streams are not held to the bytes of a random reader that gains nothing by it.
+#[test]
+fn streams_on_an_array_beside_a_random_reader() {
+    let stream = |kib: u32| Job {
+        pattern: Pattern::Sequential { skip_bytes: 0 },
+        block_sizes: PerDirection::all(BlockSize::Fixed(kib * 1024)),
+        ..random_reads(4)
+    };
+    for (model, kib) in [("raid5x12-stream", 64), ("raid5x12", 256)] {
+        let groups = || {
+            let streams = NAMES[..4].iter().map(|name| (*name, 100, stream(kib)));
+            streams.chain([("reader", 100, random_reads(1))]).collect()
+        };
+        // Between the first comparison of the ways to use a disk and the second.
+        let rates = |scheduler: &str| {
+            let mut question = experiment(model, scheduler, groups());
+            (question.ramp_ns, question.runtime_ns) = (6_000 * MS, 20_000 * MS);
+            megabytes(&run(&question))
+        };
+        let (none, ours) = (rates("none"), rates("paternoster"));
+        println!("{model}, {kib} KiB: none {none:.2?}, ours {ours:.2?}");
+        assert!(ours.iter().sum::<f64>() >= 0.95 * none.iter().sum::<f64>(), "{ours:?} against {none:?}");
+        assert!(ours[4] >= 0.7 * none[4], "{ours:?} against {none:?}");
+    }
+}
+
 /// Case 36 on a disk whose outer zone delivers half as much again as its inner one: shares in
 /// bytes, as in docs/specifications/paternoster.md, section 14.
 #[test]

@@ -79,12 +79,12 @@ impl Paternoster {
         }
         self.order.note_leader(self.now);
         self.meter.contended(self.now, self.order.tenants());
-        let floor_q8 = self.controller.floor_q8();
+        let floor_q8 = if self.slices.are_free() { UNLIMITED } else { self.controller.floor_q8() };
         if self.is_below(floor_q8) {
-            if self.controller.is_reference() {
+            if self.controller.is_reference() || self.slices.are_free() {
                 self.leaders.note(queue, false);
             }
-            if self.controller.phase() == Phase::Exact {
+            if self.controller.is_reference() && self.controller.phase() == Phase::Exact {
                 self.repayment.record_lead(self.order.lead());
             } else {
                 // Bounds the lag of a tenant that cannot use its share: to what is in flight now.

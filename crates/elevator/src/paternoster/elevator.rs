@@ -457,8 +457,9 @@ impl Paternoster {
         let comes_back = queue != NIL && self.order.queued(queue) == 0;
         self.returning.completed(now, stayed_ns, comes_back);
         let is_lagging = queue != NIL && !self.leaders.has(queue);
-        self.meter.completed(now, Done { work, is_write: !slot.is_read, is_lagging }, self.returning.residence_ns());
-        self.slices.completed(queue, work, now);
+        let done = Done { work, is_write: !slot.is_read, is_lagging };
+        self.meter.completed(now, done, self.returning.residence_ns());
+        self.slices.completed(queue, done, now);
         if self.settings.lat_ns != 0 && slot.is_read && slot.is_sync {
             self.guard.learn(stayed_ns, self.settings.lat_ns.unsigned_abs(), self.depth.device);
         }

@@ -81,6 +81,10 @@ impl Effect {
         let help = gain.saturating_sub(loss.saturating_add(gain) / HELP_PRICE);
         Self { loss, help }
     }
+
+    pub const fn loss_percent(&self) -> i64 {
+        self.loss.saturating_mul(100) / ONE
+    }
 }
 
 #[cfg(test)]

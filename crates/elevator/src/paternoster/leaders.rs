@@ -1,5 +1,6 @@
 //! Which queues get more than the order gives them while no tenant is held back: these lead. The others
-//! lag; only they gain when leaders are held.
+//! lag; only they gain when leaders are held. On a disk in slices a queue leads until its slice shows that
+//! it seeks: there requests of streams go in order by the dozen.
 
 use crate::structures::{Array, NoMemory};
 
@@ -24,6 +25,11 @@ impl Leaders {
         *left = if is_in_order { left.saturating_sub(1) } else { IN_ORDER };
     }
 
+    /// An issuer that seeks lags wherever others do not seek.
+    pub fn forget(&mut self, queue: u32) {
+        *self.left.at_mut(queue) = 0;
+    }
+
     #[inline]
     pub fn has(&self, queue: u32) -> bool {
         *self.left.at(queue) > 0
@@ -43,6 +49,9 @@ mod tests {
             assert!(leaders.has(1) && !leaders.has(0));
         }
         leaders.note(1, true);
+        assert!(!leaders.has(1));
+        leaders.note(1, false);
+        leaders.forget(1);
         assert!(!leaders.has(1));
     }
 }

@@ -39,6 +39,7 @@ mod sweep;
 mod tally;
 mod tunables;
 mod usual;
+mod ways;
 
 use crate::account::GroupAccount;
 use crate::group::GroupSettings;

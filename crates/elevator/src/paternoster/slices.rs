@@ -1,18 +1,19 @@
-//! Time slices on a disk: one issuer has the disk to itself for a while, if that is faster than
-//! flow, which is to serve all issuers at once.
+//! Time slices on a disk: one issuer has the disk to itself for a while, where that is faster than
+//! serving all issuers at once ([`Ways`] measures it).
 //!
 //! The issuer with the smallest tag has the disk for `slice_ms`, and the disk is idled for it while
 //! it is empty. Its requests go in C-LOOK order. It is charged for its bytes; an issuer that seeks
 //! while others do not is charged for its time. Charges are never forgiven, however far others lag
-//! behind. Whether slices or flow deliver more is measured, and measured again after a while or
-//! when tenants come or go.
+//! behind.
 
 use super::choose::Decision;
+use super::meter::Done;
 use super::sweep::Sweeps;
+use super::ways::{Way, Ways};
 use super::{Paternoster, Why};
 use crate::order::{Lead, Standing};
 use crate::structures::{NIL, NoMemory};
-use hoistway_block::time::{MILLISECOND, SECOND};
+use hoistway_block::time::MILLISECOND;
 use hoistway_block::{Nanos, Sector};
 
 /// An issuer seeks if its recent rate is less than a quarter of the best: streams differ by a
@@ -20,34 +21,8 @@ use hoistway_block::{Nanos, Sector};
 const SEEK_RATIO: u64 = 4;
 /// Shorter slices may have filled a cache only, so their rate is not used.
 const MIN_MEASURED_NS: Nanos = 50 * MILLISECOND;
-/// How long slices and flow are measured, in turn; the two measurements are a pair.
-const SLICES_NS: Nanos = SECOND;
-const FLOW_NS: Nanos = 500 * MILLISECOND;
-/// Settling time at the start of a period, in which nothing is counted.
-const SETTLING_NS: Nanos = 100 * MILLISECOND;
-const MOST_PAIRS: i64 = 6;
-const LEAST_PAIRS: i64 = 2;
-/// From the second pair on, a mean difference of the pairs above this, in per cent of the mean
-/// rate, decides.
-const CLEARLY: i64 = 20;
-/// The first pair decides alone if its difference is above this.
-const FAR_APART: i64 = 50;
-const AGAIN_NS: Nanos = 30 * SECOND;
-/// How often it is looked whether flow, once decided, delivers what was measured. A measurement of half
-/// a second may end before leaders have used up the lead that they are allowed, and so may say nothing
-/// of what they deliver once they are held.
-const LOOK_NS: Nanos = SECOND;
-/// While the same way wins, the time to the next comparison doubles, up to this.
-const LONGEST_AGAIN_NS: Nanos = 240 * SECOND;
 
-/// The two ways to use the disk.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum Way {
-    Slices,
-    Flow,
-}
-
-/// Slices, and whether they deliver more than flow.
+/// The slice of the present owner.
 #[derive(Debug)]
 pub struct Slices {
     sweeps: Sweeps,
@@ -62,19 +37,7 @@ pub struct Slices {
     best_rate: u64,
     /// The last issuer that was charged for its time.
     seeker: u32,
-
-    way: Way,
-    is_decided: bool,
-    again_ns: Nanos,
-    won: Way,
-    until_ns: Nanos,
-    count_from_ns: Nanos,
-    bytes: u64,
-    last_ns: Nanos,
-    rate: u64,
-    pairs: i64,
-    sum: i64,
-    tenants: u32,
+    ways: Ways,
 }
 
 impl Slices {
@@ -89,18 +52,7 @@ impl Slices {
             sectors: 0,
             best_rate: 0,
             seeker: NIL,
-            way: Way::Slices,
-            is_decided: false,
-            again_ns: AGAIN_NS,
-            won: Way::Slices,
-            until_ns: 0,
-            count_from_ns: 0,
-            bytes: 0,
-            last_ns: 0,
-            rate: 0,
-            pairs: 0,
-            sum: 0,
-            tenants: 0,
+            ways: Ways::UNKNOWN,
         })
     }
 
@@ -109,7 +61,16 @@ impl Slices {
     }
 
     pub fn are_on(&self) -> bool {
-        self.is_rotational && self.length_ns > 0 && self.way == Way::Slices
+        self.have_ways() && self.ways.present() == Way::Slices
+    }
+
+    /// Whether no tenant is held back.
+    pub fn are_free(&self) -> bool {
+        self.have_ways() && self.ways.present() == Way::Free
+    }
+
+    const fn have_ways(&self) -> bool {
+        self.is_rotational && self.length_ns > 0
     }
 
     pub fn insert(&mut self, queue: u32, slot: u32, sector: Sector) {
@@ -144,94 +105,20 @@ impl Slices {
         }
     }
 
-    pub fn completed(&mut self, queue: u32, work: u64, now: Nanos) {
+    pub fn completed(&mut self, queue: u32, done: Done, now: Nanos) {
         if !self.is_rotational {
             return;
         }
         if queue == self.owner && self.from_ns == 0 {
             self.from_ns = now;
         }
-        if now >= self.count_from_ns {
-            self.bytes = self.bytes.saturating_add(work);
-        }
-        self.last_ns = now;
+        self.ways.completed(done, now);
     }
 
-    /// The disk was idle until now: after more than the settling time, the present measurement
-    /// begins again.
+    /// The disk was idle until now.
     pub fn resumed(&mut self, now: Nanos) {
-        let idle_ns = now.saturating_sub(self.last_ns);
-        if self.is_rotational && idle_ns > SETTLING_NS {
-            self.begin(now);
-        }
-    }
-
-    fn begin(&mut self, now: Nanos) {
-        let length_ns = if self.is_decided {
-            self.again_ns
-        } else if self.way == Way::Slices {
-            SLICES_NS
-        } else {
-            FLOW_NS
-        };
-        self.count_from_ns = now.saturating_add(SETTLING_NS);
-        (self.until_ns, self.bytes) = (now.saturating_add(SETTLING_NS).saturating_add(length_ns), 0);
-    }
-
-    /// The rate of the period that ended, in bytes per 2^20 ns.
-    fn measured(&self, now: Nanos) -> u64 {
-        (self.bytes.min(1 << 40) << 20).checked_div(now.saturating_sub(self.count_from_ns)).unwrap_or(0)
-    }
-
-    /// Decides how the disk is used from now on.
-    fn step(&mut self, now: Nanos, tenants: u32) {
-        if self.is_decided && tenants == self.tenants && now < self.until_ns {
-            return self.look_at_flow(now);
-        }
-        if self.is_decided || self.until_ns == 0 {
-            if tenants != self.tenants {
-                self.again_ns = AGAIN_NS / 2;
-            }
-            (self.is_decided, self.way, self.pairs, self.sum, self.tenants) = (false, Way::Slices, 0, 0, tenants);
-            self.begin(now);
-            return;
-        }
-        if now < self.until_ns {
-            return;
-        }
-        let rate = self.measured(now);
-        if self.way == Way::Slices {
-            (self.rate, self.way) = (rate, Way::Flow);
-        } else {
-            let (slices, flow) = (self.rate.cast_signed(), rate.cast_signed());
-            let difference = slices.saturating_sub(flow).saturating_mul(200);
-            self.sum = self.sum.saturating_add(difference.checked_div(slices.saturating_add(flow)).unwrap_or(0));
-            self.pairs = self.pairs.saturating_add(1);
-            let needed = if self.pairs < LEAST_PAIRS { FAR_APART } else { CLEARLY.saturating_mul(self.pairs) };
-            let is_clear = self.sum.abs() > needed;
-            self.way = Way::Slices;
-            if is_clear || self.pairs >= MOST_PAIRS {
-                self.is_decided = true;
-                self.way = if self.sum > 0 { Way::Slices } else { Way::Flow };
-                let has_changed = self.way != core::mem::replace(&mut self.won, self.way);
-                self.again_ns =
-                    if has_changed { AGAIN_NS } else { self.again_ns.saturating_mul(2).min(LONGEST_AGAIN_NS) };
-            }
-        }
-        self.begin(now);
-    }
-
-    /// Returns to slices if flow delivers clearly less than they did.
-    fn look_at_flow(&mut self, now: Nanos) {
-        if self.way == Way::Slices || now < self.count_from_ns.saturating_add(LOOK_NS) {
-            return;
-        }
-        let least = self.rate.saturating_mul(100 - CLEARLY.unsigned_abs()) / 100;
-        if self.measured(now) < least {
-            (self.way, self.won, self.again_ns) = (Way::Slices, Way::Slices, AGAIN_NS);
-            self.begin(now);
-        } else {
-            (self.count_from_ns, self.bytes) = (now, 0);
+        if self.is_rotational {
+            self.ways.resumed(now);
         }
     }
 
@@ -256,22 +143,22 @@ impl Paternoster {
     /// Advances the slices; called with every choice on a disk.
     #[inline(never)]
     pub(super) fn step_slices(&mut self) {
-        if !self.slices.is_rotational || self.slices.length_ns == 0 {
+        if !self.slices.have_ways() {
             return;
         }
-        let way = self.slices.way;
-        self.slices.step(self.now, self.order.tenants());
-        if way != self.slices.way {
+        let before = self.slices.ways.present();
+        self.slices.ways.step(self.now, self.order.tenants());
+        let way = self.slices.ways.present();
+        if way != before {
             self.end_slice();
             self.level();
-            self.tell(
-                "way={0} slices by {1}% in {2} pairs",
-                [
-                    u64::from(self.slices.way == Way::Flow),
-                    self.slices.sum.cast_unsigned(),
-                    self.slices.pairs.cast_unsigned(),
-                ],
-            );
+            let number = match way {
+                Way::Slices => 0,
+                Way::Flow => 1,
+                Way::Free => 2,
+            };
+            let [percent, rounds] = self.slices.ways.figures();
+            self.tell("way={0} slices by {1}% in {2} rounds", [number, percent, rounds]);
         }
     }
 
@@ -284,6 +171,7 @@ impl Paternoster {
             let charge = self.slices.end(self.now);
             if charge > 0 {
                 self.slices.seeker = owner;
+                self.leaders.forget(owner);
             }
             self.order.charge(owner, charge);
         }
@@ -294,7 +182,7 @@ impl Paternoster {
     #[inline(never)]
     fn level(&mut self) {
         let seeker = core::mem::replace(&mut self.slices.seeker, NIL);
-        if seeker != NIL && self.slices.way == Way::Flow {
+        if seeker != NIL && !self.slices.are_on() {
             self.order.bound_lag(seeker, 0);
         }
     }
