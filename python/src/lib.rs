@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 /// goes to stdout and stderr of the process, and the command handles its signals.
 #[pyfunction]
 fn main(py: Python<'_>, words: Vec<std::ffi::OsString>) -> u8 {
-    py.detach(|| hoistway::command::main_with(words))
+    py.detach(|| hoistway_cli::main_with(words))
 }
 
 /// See the module's own text.

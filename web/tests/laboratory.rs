@@ -1,7 +1,7 @@
 //! The folder that `web/build` makes: the same frames as the native run, and the page in headless Chromium
 //! from a plain web server. `./check web` builds the folder and names it in `HOISTWAY_LABORATORY`.
 
-#[path = "../../crates/hoistway/tests/lab/devtools.rs"]
+#[path = "../../crates/cli/tests/lab/devtools.rs"]
 #[allow(dead_code, reason = "this test does not call all functions of the module")]
 mod devtools;
 

@@ -21,7 +21,8 @@ pub enum Severity {
 }
 
 impl Severity {
-    pub(crate) const fn word(self) -> &'static str {
+    /// The word before a message: `error`, `warning`, `note`.
+    pub const fn word(self) -> &'static str {
         match self {
             Severity::Error => "error",
             Severity::Warning => "warning",
@@ -67,7 +68,7 @@ impl fmt::Display for Message {
 
 impl Message {
     /// The text with another word for the severity, which may be coloured.
-    pub(crate) fn write(&self, f: &mut impl fmt::Write, severity: &str) -> fmt::Result {
+    pub fn write(&self, f: &mut impl fmt::Write, severity: &str) -> fmt::Result {
         // Lines after the first are quotations and keep their layout.
         let (first, more) = self.what.split_once('\n').unwrap_or((&self.what, ""));
         write!(f, "hoistway: {severity}: {first}")?;

@@ -11,16 +11,11 @@ use hoistway_workload::Job;
 use hoistway_workload::name;
 
 use crate::error::Error;
-use crate::groups::{Described, describe, place_of};
 use crate::outcome::Outcome;
+use crate::plan::groups::{Described, describe, place_of};
+use crate::plan::times::{self, GivenTimes};
+use crate::plan::{DEFAULT_WORKLOAD, USUAL_SCHEDULERS, check, limiters, machine, workloads};
 use crate::runs::{self, Unwatched, Watch};
-use crate::times::{self, GivenTimes};
-use crate::{check, limiters, machine, workloads};
-
-/// The schedulers to compare when none is named: the kernel's usual choices and our own.
-pub(crate) const USUAL_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "bfq", "paternoster"];
-/// The workload of groups that name none.
-pub(crate) const DEFAULT_WORKLOAD: &str = "randread";
 
 /// A time in the notation of `--runtime`: `30` (seconds), `500ms`, `1h30m`. The Python package uses
 /// it, so that there is one notation.

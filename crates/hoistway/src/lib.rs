@@ -27,18 +27,12 @@
 //! | --- | --- |
 //! | `policy` | `policy`, `queue`: the schedulers and the request queue around them; `no_std` |
 //! | `tokio` | `queue::AsyncShares`: a fair queue for the tasks of a tokio program |
-//! | `simulate` | `Experiment`, `simulate`, `trace`, `report`; needs the standard library only |
+//! | `simulate` | `Experiment`, `plan`, `simulate`, `trace`, `report`; needs the standard library only |
 //! | `engine` | experiments with real I/O, and `engine`; Linux |
 //! | `conformance` | `conformance`: tests for a policy of your own |
 //! | `lab` | `lab`: runs that change while they go on, for a page |
-//! | `command` (default) | `command` and the program `hoistway` |
 //!
-//! A program that embeds the library leaves the command out:
-//!
-//! ```toml
-//! [dependencies]
-//! hoistway = { version = "0.1", default-features = false, features = ["simulate"] }
-//! ```
+//! The default is `simulate`. The program `hoistway` is the crate `hoistway-cli`.
 //!
 //! Units: times in nanoseconds (`_ns`), sizes in bytes (`_bytes`), extents in sectors of 512 bytes,
 //! rates per second (`_per_s`), shares as fractions of 1.
@@ -124,31 +118,17 @@ mod documents {
 }
 
 #[cfg(feature = "simulate")]
-mod check;
-#[cfg(feature = "command")]
-pub mod command;
-#[cfg(feature = "simulate")]
 mod error;
 #[cfg(feature = "simulate")]
 mod experiment;
-#[cfg(feature = "simulate")]
-mod groups;
 #[cfg(feature = "lab")]
 pub mod lab;
 #[cfg(feature = "simulate")]
-mod limiters;
-#[cfg(feature = "simulate")]
-mod machine;
-#[cfg(feature = "simulate")]
 mod outcome;
 #[cfg(feature = "simulate")]
+pub mod plan;
+#[cfg(feature = "simulate")]
 mod runs;
-#[cfg(feature = "simulate")]
-mod times;
-#[cfg(feature = "simulate")]
-use hoistway_experiment::units;
-#[cfg(feature = "simulate")]
-mod workloads;
 
 #[cfg(feature = "simulate")]
 pub use crate::{

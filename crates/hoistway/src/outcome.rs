@@ -7,7 +7,7 @@ use hoistway_experiment::{Matrix, Measurement};
 use hoistway_report::table::TextOptions;
 use hoistway_report::{Results, csv, json, page, table};
 
-use crate::machine;
+use crate::plan::machine;
 
 /// The results of an experiment, and their views.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hoistway_experiment::{Exit, Experiment, Host, LiveFigures, Measurement, Progress, RunError};
 
-use crate::check::name_of;
 use crate::error::Error;
+use crate::plan::check::name_of;
 
 /// Follows the runs of an experiment. The methods are called from several threads.
 pub trait Watch: Sync {

@@ -1,7 +1,7 @@
 //! The layers above the queue. Source: docs/specifications/devices.md, section 13, cases 45 to 58.
 //! Case 45 page for page, and the decisions of 47 and 48, are tested with the rules in
 //! `src/os/read_ahead.rs`; 52 needs CFQ and the calibrated disk, and is tested in
-//! crates/hoistway/tests/devices.rs.
+//! crates/cli/tests/devices.rs.
 
 mod experiments;
 

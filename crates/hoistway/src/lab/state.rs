@@ -405,7 +405,7 @@ impl State {
     /// Those of [`State::experiments`].
     pub fn group(&self, tenant: usize) -> Result<Group, Error> {
         let spec = self.tenants[tenant].spec();
-        crate::groups::describe(&spec)?.with_jobs(&[], &[])
+        crate::plan::groups::describe(&spec)?.with_jobs(&[], &[])
     }
 
     /// The length of the run.

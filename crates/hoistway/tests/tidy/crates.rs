@@ -39,6 +39,22 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "experiment",
             "simulator",
             "conformance",
+            // For the comparison with the running kernel only.
+            "linux",
+            "engine",
+            "report",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "hoistway",
+            "block",
+            "elevator",
+            "device",
+            "workload",
+            "experiment",
+            "simulator",
             "linux",
             "engine",
             "native",
@@ -48,7 +64,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "report",
         ],
     ),
-    ("python", &["hoistway"]),
+    ("python", &["hoistway", "cli"]),
     ("web", &["hoistway"]),
     (
         "fuzz",

@@ -1,4 +1,4 @@
-//! Descriptions of the schedulers' reasons, one line each; `crates/hoistway/tests/page.rs` checks
+//! Descriptions of the schedulers' reasons, one line each; `crates/cli/tests/page.rs` checks
 //! that none is missing.
 
 use super::svg::escaped;

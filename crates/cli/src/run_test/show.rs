@@ -1,0 +1,190 @@
+//! Results in the requested forms:
+//! `--format text|classic|json|fio-json|csv|html|markdown|explain|figure[=FILE]`, `--output`.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+
+use hoistway_experiment::Matrix;
+use hoistway_experiment::assertion::Column;
+use hoistway_report::table::TextOptions;
+use hoistway_report::{Results, csv, json, markdown, page, table};
+
+use super::explain;
+use super::store::write;
+use crate::arguments::test::ShowArguments;
+use crate::exit::{Error, print};
+
+/// Default percentiles of CSV files.
+const CSV_PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];
+/// Default percentiles of Markdown tables.
+const MARKDOWN_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+/// The names of the formats.
+const FORMATS: [(&str, Format); 9] = [
+    ("text", Format::Text),
+    ("classic", Format::Classic),
+    ("json", Format::Json),
+    ("fio-json", Format::FioJson),
+    ("csv", Format::Csv),
+    ("html", Format::Html),
+    ("markdown", Format::Markdown),
+    ("explain", Format::Explain),
+    ("figure", Format::Figure),
+];
+
+/// A form of results.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// The table for people.
+    Text,
+    /// iostest's table.
+    Classic,
+    /// The complete results.
+    Json,
+    /// All runs as jobs of one fio.
+    FioJson,
+    /// One line per figure.
+    Csv,
+    /// One HTML page.
+    Html,
+    /// A pipe table.
+    Markdown,
+    /// Due, attainable and actual rates, and why they differ.
+    Explain,
+    /// One drawing: share error against throughput.
+    Figure,
+}
+
+/// The requested forms and their places.
+#[derive(Debug)]
+pub struct Views {
+    views: Vec<(Format, Option<PathBuf>)>,
+    options: TextOptions,
+    columns: Vec<Column>,
+    percentiles: Option<Vec<f64>>,
+    with_total: bool,
+}
+
+impl Views {
+    /// Parses the arguments; places that cannot be written to are detected now, not after an hour
+    /// of measuring.
+    pub fn read(arguments: &ShowArguments) -> Result<Self, Error> {
+        let mut views = Vec::new();
+        for (text, name, path) in arguments.formats() {
+            let format = FORMATS.iter().find(|(known, _)| *known == name).map(|(_, format)| *format);
+            views.push((format.ok_or_else(|| unknown(name).at(format!("--format {text}")))?, path));
+        }
+        if views.is_empty() {
+            views.push((Format::Text, arguments.output.clone()));
+        }
+        if arguments.explain && !views.iter().any(|(format, _)| *format == Format::Explain) {
+            views.push((Format::Explain, None));
+        }
+        let on_stdout: Vec<Format> =
+            views.iter().filter(|(_, path)| path.is_none()).map(|(format, _)| *format).collect();
+        let is_lone = |format: &Format| {
+            matches!(format, Format::Json | Format::FioJson | Format::Html | Format::Csv | Format::Figure)
+        };
+        if on_stdout.len() > 1 && on_stdout.iter().any(is_lone) {
+            let what = "json, fio-json, csv, html and figure cannot share stdout with another format";
+            return Err(Error::usage(what, "write one of them to a file: --format json=FILE").at("--format"));
+        }
+        for (index, (_, path)) in views.iter().enumerate() {
+            let Some(path) = path else { continue };
+            if views[..index].iter().any(|(_, other)| other.as_ref() == Some(path)) {
+                let what = format!("two formats would be written to {}", path.display());
+                return Err(Error::usage(what, "give each its own file: --format FORMAT=FILE"));
+            }
+            check_place(path)?;
+        }
+        let usual = TextOptions::default();
+        let percentiles = arguments.percentiles.clone();
+        let options = TextOptions {
+            percentiles: percentiles.clone().unwrap_or(usual.percentiles),
+            per_group_latency: arguments.per_group_latency,
+        };
+        let columns = arguments.figures.as_deref().map(Column::parse_list).transpose();
+        let columns = columns.map_err(|wrong| Error::from(wrong).at("--figures"))?.unwrap_or_default();
+        Ok(Self { views, options, columns, percentiles, with_total: arguments.total })
+    }
+
+    /// Checks that every group of a figure is in the plan.
+    pub fn check(&self, matrix: &Matrix) -> Result<(), Error> {
+        let groups = matrix.workloads.iter().flat_map(|workload| &workload.groups);
+        let wrong = self.columns.iter().find_map(|column| column.check(groups.clone()).err());
+        wrong.map_or(Ok(()), |wrong| Err(Error::from(wrong).at("--figures")))
+    }
+
+    /// Whether iostest's table is shown on stdout.
+    pub fn is_classic(&self) -> bool {
+        self.views.contains(&(Format::Classic, None))
+    }
+
+    /// Prints and writes.
+    pub fn show(&self, results: &Results<'_>) -> Result<(), Error> {
+        let mut is_first = true;
+        for (format, path) in &self.views {
+            let text = self.text(*format, results)?;
+            match path {
+                Some(path) => write(path, &text)?,
+                None if is_first => {
+                    print(&text)?;
+                    is_first = false;
+                }
+                None => print(&format!("\n{text}"))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&self, format: Format, results: &Results<'_>) -> Result<String, Error> {
+        let percentiles = |usual: &[f64]| self.percentiles.clone().unwrap_or_else(|| usual.to_vec());
+        Ok(match format {
+            Format::Text if !self.columns.is_empty() => table::figures(results, &self.columns),
+            Format::Text => table::text(results, &self.options),
+            Format::Classic => table::classic(results, self.with_total),
+            Format::Json => format!("{}\n", json::result(results).document().trim_end()),
+            Format::FioJson => json::fio(results, results.measurements).document(),
+            Format::Csv => csv::table(results, &percentiles(&CSV_PERCENTILES)),
+            Format::Html => page::html(results),
+            Format::Markdown => markdown::table(results, &percentiles(&MARKDOWN_PERCENTILES)),
+            Format::Explain => explain::text(results),
+            Format::Figure => page::figure(results).ok_or_else(|| {
+                let what = "there are no shares to draw: no run has two groups with I/O";
+                Error::failed(what, "give several groups, for example --weights 100,800")
+            })?,
+        })
+    }
+}
+
+/// The text stored in a result directory.
+pub fn stored_text(results: &Results<'_>) -> String {
+    table::text(results, &TextOptions::default())
+}
+
+fn unknown(name: &str) -> Error {
+    let names = FORMATS.map(|(name, _)| name);
+    let meant = hoistway_experiment::diagnostic::nearest(name, names);
+    let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+    Error::usage(format!("there is no format '{name}'"), format!("{meant}formats are {}", names.join(", ")))
+}
+
+/// Checks whether a file can be written there, without writing it.
+pub fn check_place(path: &Path) -> Result<(), Error> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() {
+        return Err(Error::failed(format!("cannot write {}: it is a directory", path.display()), "name a file"));
+    }
+    if !parent.is_dir() {
+        let what = format!("cannot write {}: there is no directory {}", path.display(), parent.display());
+        return Err(Error::failed(what, "create it, or name another path"));
+    }
+    // Tested now rather than after the runs: an existing file is opened, a new one would be created
+    // in its directory.
+    let tried = match (path.is_file(), path.exists()) {
+        (true, _) => OpenOptions::new().write(true).open(path).map(|_| ()),
+        (false, true) => Ok(()),
+        (false, false) => tempfile::tempfile_in(parent).map(|_| ()),
+    };
+    tried.map_err(|error| Error::file(path, "write", &error))
+}

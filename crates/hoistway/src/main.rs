@@ -1,6 +1,0 @@
-//! The command `hoistway`.
-#![forbid(unsafe_code)]
-
-fn main() -> std::process::ExitCode {
-    hoistway::command::main()
-}
