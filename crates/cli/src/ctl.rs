@@ -48,6 +48,10 @@ pub fn socket_of(given: Option<&Socket>) -> PathBuf {
 
 /// Arguments of `hoistway ctl`.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  hoistway ctl status
+  hoistway ctl --control /run/h.sock set group tenants/db 800
+  hoistway ctl scheduler mq-deadline:fifo_batch=1")]
 pub struct CtlArguments {
     /// Control socket of the server [default: $HOISTWAY_CONTROL, or /run/hoistway/control.sock]
     #[arg(long, value_name = "PATH", value_parser = socket, global = true)]

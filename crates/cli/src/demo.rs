@@ -3,19 +3,35 @@
 //!
 //! It is `hoistway test` with its arguments filled in: the commands that it shows print the same.
 
-use clap::Parser;
+use std::path::PathBuf;
+
+use clap::{Args, Parser};
 use hoistway_experiment::{Exit, Measurement};
 use hoistway_report::table::TextOptions;
 use hoistway_report::{Results, bars, page, table};
 
-use crate::arguments::test::ProgressName;
-use crate::arguments::{Arguments, Command, DemoArguments, TestArguments};
+use crate::arguments::{Arguments, Command};
 use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
+use crate::run_test::arguments::{ProgressName, TestArguments};
 use crate::run_test::plan::Plan;
 use crate::run_test::store::write;
 use crate::run_test::{self, Made, show};
+
+/// `hoistway demo`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hoistway demo\n  hoistway demo --output /tmp/report.html\n\nNeeds neither root nor a device; the temporary file (in TMPDIR or /tmp) is removed."
+)]
+pub struct DemoArguments {
+    /// Write the HTML report to this file
+    #[arg(long, value_name = "FILE", default_value = "hoistway-demo.html")]
+    pub output: PathBuf,
+    /// Run only the simulated part
+    #[arg(long)]
+    pub no_file: bool,
+}
 
 /// A device slow enough that any real disk behind it keeps up: about 4,000 reads per second of 4
 /// KiB, 8 at a time.

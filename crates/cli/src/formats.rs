@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::arguments::test::ShowArguments;
 use crate::exit::{Error, print};
+use crate::run_test::arguments::ShowArguments;
 use crate::run_test::show::check_place;
 use crate::run_test::store;
 

@@ -2,13 +2,32 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
+use clap::{Args, CommandFactory};
 use hoistway_experiment::Exit;
 
-use crate::arguments::{Arguments, CompletionsArguments, ManArguments};
+use crate::arguments::Arguments;
 use crate::exit::{Error, Outcome, print};
+
+/// `hoistway completions`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hoistway completions bash > /etc/bash_completion.d/hoistway\n  hoistway completions fish > ~/.config/fish/completions/hoistway.fish"
+)]
+pub struct CompletionsArguments {
+    /// Shell to generate completions for
+    pub shell: clap_complete::Shell,
+}
+
+/// `hoistway man`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hoistway man | man -l -\n  hoistway man /usr/local/share/man/man1")]
+pub struct ManArguments {
+    /// Write hoistway.1, hoistway-test.1, ... into this directory, and serve.toml.5 (into man5 beside it, if it is
+    /// man1), instead of printing hoistway.1
+    pub directory: Option<PathBuf>,
+}
 
 /// `hoistway completions SHELL`.
 pub fn completions(arguments: &CompletionsArguments) -> Outcome {

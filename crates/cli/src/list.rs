@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use clap::Args;
 use hoistway_elevator::limiters::{self, LIMITERS, LimiterEntry};
 use hoistway_elevator::registry::{self, Entry};
 use hoistway_elevator::tunable::{OutOfRange, Tunable};
@@ -15,11 +16,25 @@ use hoistway_workload::fio::{self, Class};
 use hoistway_workload::name::{ALL, names};
 use hoistway_workload::program;
 
-use crate::arguments::ListArguments;
 use crate::device::listing;
 use crate::exit::{Error, Outcome, print};
 use crate::scenario::{SHIPPED, Scenario};
 use crate::workloads;
+
+/// `hoistway list`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hoistway list\n  hoistway list mq-deadline       its tunables with units, ranges, defaults\n  hoistway list devices           the models behind model:NAME and their parameters\n  hoistway list --json"
+)]
+pub struct ListArguments {
+    /// What to list: schedulers, limiters, devices, workloads, scenarios, options (of job files), machine (parameters
+    /// of the simulated computer), or the name of a scheduler [default: an overview]
+    #[arg(value_name = "WHAT")]
+    pub what: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// What can be listed, besides single schedulers.
 const SUBJECTS: [&str; 7] = ["schedulers", "limiters", "devices", "workloads", "scenarios", "options", "machine"];

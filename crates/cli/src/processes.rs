@@ -1,13 +1,20 @@
 //! The processes that the native host starts: this program again, as a worker or as a watcher.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use clap::Args;
 use hoistway_experiment::Exit;
 use hoistway_native::Programs;
 
-use crate::arguments::WatchArguments;
 use crate::exit::{Error, Outcome};
+
+/// The hidden `hoistway watch`.
+#[derive(Args, Debug)]
+pub struct WatchArguments {
+    /// Journal file that lists the settings to restore
+    pub journal: PathBuf,
+}
 
 /// How the worker and the watcher are started.
 pub const PROGRAMS: Programs = Programs { worker: || again("worker"), watcher };

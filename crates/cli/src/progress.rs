@@ -8,7 +8,7 @@ use hoistway_block::Nanos;
 use hoistway_experiment::job::{Amount, BlockSize};
 use hoistway_experiment::{Experiment, LiveGroup, Measurement, printable};
 
-use crate::arguments::test::ProgressName;
+use crate::run_test::arguments::ProgressName;
 
 /// Time between two redraws of the line.
 const REDRAW: Duration = Duration::from_millis(500);

@@ -1,12 +1,23 @@
 //! `hoistway restore`: restores settings that a run left behind because neither it nor its watcher
 //! could.
 
+use clap::Args;
 use hoistway_experiment::Exit;
 use hoistway_linux::own_files;
 use hoistway_linux::setting::{self, Stale};
 
-use crate::arguments::RestoreArguments;
 use crate::exit::{Error, Outcome, Reporter, print};
+
+/// `hoistway restore`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hoistway restore --list\n  hoistway restore\n\nSettings that another program has changed since then are left alone. Exit code 6 if a setting could not be restored."
+)]
+pub struct RestoreArguments {
+    /// Only print what would be restored
+    #[arg(long)]
+    pub list: bool,
+}
 
 /// Runs the subcommand.
 pub fn run(arguments: &RestoreArguments, reporter: Reporter) -> Outcome {

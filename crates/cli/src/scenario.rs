@@ -17,11 +17,12 @@ use std::path::{Path, PathBuf};
 use hoistway_experiment::diagnostic::nearest;
 use serde::Deserialize;
 
-use crate::arguments::{Command, TestArguments};
+use crate::arguments::Command;
 use crate::exit::Error;
 use crate::isolation::desideratum::Measurement;
 use crate::isolation::format as isolation;
 use crate::judge::format::{CellText, Grid, Part, Settings};
+use crate::run_test::arguments::TestArguments;
 use crate::usage;
 
 /// The scenarios included in the program.

@@ -1,6 +1,7 @@
 //! `hoistway schema [OUTPUT]`: JSON Schemas of the JSON outputs, derived from the types that produce
 //! them, and of the configuration of `serve`.
 
+use clap::Args;
 use hoistway_experiment::Exit;
 use hoistway_experiment::diagnostic::nearest;
 use hoistway_export::configuration::keys;
@@ -11,12 +12,21 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use crate::arguments::SchemaArguments;
 use crate::exit::{Error, Outcome, print};
 use crate::isolation;
 use crate::run_test::compare::Comparison;
 use crate::top::json::IntervalLine;
 use crate::tune::Document;
+
+/// `hoistway schema`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  hoistway schema                   the outputs, and the commands that print them
+  hoistway schema test > test.json  for `hoistway test --format json`")]
+pub struct SchemaArguments {
+    /// Output to describe [default: list them]
+    pub output: Option<String>,
+}
 
 /// An output with a schema: its name, the commands that print it, its schema.
 struct Output {

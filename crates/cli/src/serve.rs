@@ -31,6 +31,11 @@ const USAGE: u8 = 2;
 
 /// Arguments of `hoistway serve`.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  hoistway serve --nbd unix:/run/hoistway.sock --export a=/srv/a.img,weight=300 --export b=/srv/b.img
+  hoistway serve --export a=/srv/a.img,weight=300,ublk --vhost-user a=unix:/run/a.sock
+  hoistway serve --check /etc/hoistway/serve.toml
+  hoistway serve /etc/hoistway/serve.toml")]
 pub struct ServeArguments {
     /// Configuration file (TOML), instead of the options below
     #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "vhost_user", "export", "group", "device", "scheduler", "memory", "queue_depth", "rotational", "root", "drain_timeout_s", "metrics", "control", "tls_certificate", "tls_key", "tls_client_ca", "allow_plain"])]

@@ -22,10 +22,10 @@ use hoistway_device::Model;
 use hoistway_experiment::Refusal;
 use hoistway_linux::device::{Kind, Opened, Opening, data_run_at};
 
-use crate::arguments::test::PlaceArguments;
 use crate::exit::{Error, Reporter, of_target};
 use crate::interrupt::Interrupt;
 use crate::layout::{self, TestFile};
+use crate::run_test::arguments::PlaceArguments;
 
 /// The host that runs experiments.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

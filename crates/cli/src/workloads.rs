@@ -12,8 +12,8 @@ use hoistway_workload::job::{Amount, Mix};
 use hoistway_workload::name;
 use hoistway_workload::program;
 
-use crate::arguments::test::WorkloadArguments;
 use crate::exit::{Error, Reporter};
+use crate::run_test::arguments::WorkloadArguments;
 pub use hoistway::plan::workloads::groups_of;
 use hoistway::plan::workloads::{jobs_of_file, name_of_file, of_name};
 

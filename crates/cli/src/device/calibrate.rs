@@ -11,11 +11,11 @@ use super::rows::{Row, Runner};
 use super::search::{Free, Residuals, Search, rms};
 use super::table::{self, Fitted};
 use super::{load, measured, wrong_model};
-use crate::arguments::device::CalibrateArguments;
-use crate::arguments::test::ProgressName;
+use crate::device::arguments::CalibrateArguments;
 use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
+use crate::run_test::arguments::ProgressName;
 use crate::run_test::show::check_place;
 use crate::run_test::store::write;
 

@@ -7,11 +7,11 @@ use hoistway_report::json::Json;
 use super::load;
 use super::rows::{Row, Runner};
 use super::table::{self, Fitted};
-use crate::arguments::device::FitArguments;
-use crate::arguments::test::ProgressName;
+use crate::device::arguments::FitArguments;
 use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
+use crate::run_test::arguments::ProgressName;
 
 /// Runs the subcommand.
 pub fn run(arguments: &FitArguments, reporter: Reporter) -> Outcome {

@@ -15,7 +15,7 @@ use hoistway_workload::job::Placement;
 
 use super::rows::Row;
 use super::wrong_model;
-use crate::arguments::device::CalibrateArguments;
+use crate::device::arguments::CalibrateArguments;
 use crate::exit::{Error, Reporter};
 use crate::run_test::{foreign, store};
 

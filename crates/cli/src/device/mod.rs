@@ -6,6 +6,7 @@
 //! ```
 //! `rig` provides models as block devices of this machine.
 
+pub mod arguments;
 mod calibrate;
 mod fit;
 mod left;
@@ -20,8 +21,8 @@ mod table;
 use hoistway_device::{ModelError, Preset};
 use hoistway_experiment::Exit;
 
-use crate::arguments::DeviceArguments;
-use crate::arguments::device::{DeviceCommand, ShowArguments};
+use crate::device::arguments::DeviceArguments;
+use crate::device::arguments::{DeviceCommand, ShowArguments};
 use crate::exit::{Error, Outcome, Reporter, print};
 
 /// Runs the subcommand.

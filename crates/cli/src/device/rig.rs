@@ -17,7 +17,7 @@ use hoistway_linux::device::Opening;
 use hoistway_rig::{Lifetime, Rig, RigError, Settings};
 
 use super::left;
-use crate::arguments::device::{CreateArguments, DeleteArguments, RigListArguments};
+use crate::device::arguments::{CreateArguments, DeleteArguments, RigListArguments};
 use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 

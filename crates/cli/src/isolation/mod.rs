@@ -22,11 +22,11 @@ mod show;
 
 use hoistway_experiment::Exit;
 
-use crate::arguments::TestArguments;
 use crate::exit::{Error, Outcome, Reporter, print};
 use crate::formats::{self, Places};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
+use crate::run_test::arguments::TestArguments;
 use crate::run_test::host::Terms;
 use crate::scenario::Scenario;
 use crate::target::{HostName, Target};

@@ -8,8 +8,8 @@ use hoistway_workload::job::Job;
 
 use super::format::{CellText, Grid, Kind, Part, Settings, Times};
 use super::series::BIN_NS;
-use crate::arguments::TestArguments;
 use crate::exit::{Error, Reporter};
+use crate::run_test::arguments::TestArguments;
 use crate::run_test::groups::Groups;
 use crate::run_test::plan::DEFAULT_WORKLOAD;
 use crate::scenario::{Scenario, plain_test};

@@ -25,11 +25,11 @@ mod views;
 
 use hoistway_experiment::{Exit, SchedulerSpec};
 
-use crate::arguments::TestArguments;
-use crate::arguments::test::SchedulerArguments;
 use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
+use crate::run_test::arguments::SchedulerArguments;
+use crate::run_test::arguments::TestArguments;
 use crate::run_test::explain::Curves;
 use crate::run_test::schedulers;
 use crate::scenario::Scenario;

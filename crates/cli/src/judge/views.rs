@@ -8,9 +8,9 @@ use super::cell_verdict::CellVerdict;
 use super::runs::Plan;
 use super::verdict::Verdict;
 use super::{json, show};
-use crate::arguments::test::ShowArguments;
 use crate::exit::Error;
 use crate::formats;
+use crate::run_test::arguments::ShowArguments;
 
 const FORMATS: [(&str, Format); 4] =
     [("text", Format::Text), ("json", Format::Json), ("html", Format::Html), ("figure", Format::Figure)];

@@ -27,6 +27,12 @@ const PORT: u16 = 8734;
 
 /// `hoistway lab`.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  hoistway lab
+  hoistway lab --model sata -s mq-deadline -s bfq -s paternoster
+  hoistway lab --port 0 --no-browser            a free port; open the printed address yourself
+
+The page is served on the loopback address only and needs no network. Ctrl-C closes the laboratory.")]
 pub struct LabArguments {
     /// Port on the loopback address; 0 takes a free one
     #[arg(long, value_name = "N", default_value_t = PORT)]

@@ -10,8 +10,8 @@ use hoistway_workload::replay::{Fit, Pace, Recording, Replay};
 use hoistway_workload::trace::Item;
 use hoistway_workload::trace::recording::{Builder, Selection};
 
-use crate::arguments::trace::FormatArguments;
 use crate::exit::{Error, Reporter};
+use crate::trace::arguments::FormatArguments;
 use crate::trace::open::{How, Opened};
 
 /// Runtime of a replay without one of its own, which ends with its trace: longer than most traces.

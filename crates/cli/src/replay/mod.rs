@@ -4,15 +4,16 @@
 //! arguments -> TestArguments (as `test --trace`) -> workload (the trace becomes jobs) -> test -> slip (the report on lateness)
 //! ```
 
+pub mod arguments;
 pub mod groups;
 pub mod job_file;
 pub mod lateness;
 pub mod workload;
 
-use crate::arguments::TestArguments;
-use crate::arguments::test::{GroupArguments, JudgeArguments, WorkloadArguments};
-use crate::arguments::trace::ReplayArguments;
 use crate::exit::{Outcome, Reporter};
+use crate::replay::arguments::ReplayArguments;
+use crate::run_test::arguments::TestArguments;
+use crate::run_test::arguments::{GroupArguments, JudgeArguments, WorkloadArguments};
 
 /// Runs the subcommand.
 pub fn run(arguments: &ReplayArguments, reporter: Reporter) -> Outcome {

@@ -13,11 +13,12 @@ use hoistway_workload::replay::{Fit, Pace, Recording};
 use hoistway_workload::trace::recording::{Builder, Recorded, Selection};
 
 use super::groups::Grouping;
-use crate::arguments::TestArguments;
-use crate::arguments::trace::{FormatArguments, PlugsName, ReplayOptions};
 use crate::exit::{Error, Reporter};
+use crate::replay::arguments::{PlugsName, ReplayOptions};
+use crate::run_test::arguments::TestArguments;
 use crate::run_test::groups::only_weights;
 use crate::target::HostName;
+use crate::trace::arguments::FormatArguments;
 use crate::trace::open::{How, Opened};
 
 /// Runtime of a replay, which ends with its trace: longer than most traces (a longer one has its

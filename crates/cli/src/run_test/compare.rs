@@ -1,6 +1,9 @@
 //! `hoistway test compare A B`: the differences between two stored results, and whether they exceed
 //! the noise.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use hoistway_experiment::Exit;
 use hoistway_experiment::cell::cells;
 use hoistway_report::compare::{Against, Change, METRICS, changes, table};
@@ -9,9 +12,30 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::store;
-use crate::arguments::test::CompareArguments;
 use crate::exit::{Error, Outcome, print};
 use crate::units;
+
+/// `hoistway test compare`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "Examples:
+  hoistway compare before after                         a table with intervals
+  hoistway compare before after --max-regression 5%     for CI: exit 4 if worse, 5 if the noise hides it
+  hoistway compare fio-old.json fio-new.json            results of fio --output-format=json+")]
+pub struct CompareArguments {
+    /// The earlier result: a result directory, or a JSON file written by fio
+    pub old: PathBuf,
+    /// The later result: a result directory, or a JSON file written by fio
+    pub new: PathBuf,
+    /// Largest accepted regression. Exit 4 if a figure is worse by more than PCT over its whole confidence interval;
+    /// exit 5 if that cannot be decided, because the interval contains PCT or there is no interval (one set, too few
+    /// samples). METRIC: total_bw, lat_p99 (of each group) or share_error_max (in percentage points) [default: all
+    /// three]
+    #[arg(long, value_name = "PCT[@METRIC]")]
+    pub max_regression: Option<String>,
+    /// Print the comparison as JSON; `hoistway schema compare` describes it
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// A comparison of two results.
 #[derive(Serialize, JsonSchema)]

@@ -4,9 +4,9 @@ use hoistway_experiment::group::parse_weights;
 use hoistway_experiment::{Group, Weight};
 use hoistway_workload::Job;
 
-use crate::arguments::TestArguments;
-use crate::arguments::test::GroupArguments;
 use crate::exit::Error;
+use crate::run_test::arguments::GroupArguments;
+use crate::run_test::arguments::TestArguments;
 use crate::workloads;
 use hoistway::plan::groups::{Described, describe, place_of};
 

@@ -14,6 +14,7 @@ use hoistway_experiment::{Exit, Experiment, Host, Measurement, journal};
 use hoistway_report::{Results, page};
 
 mod advise;
+pub mod arguments;
 mod blkio;
 pub mod compare;
 pub mod explain;
@@ -31,11 +32,11 @@ mod steps;
 pub mod store;
 mod tracing;
 
-use crate::arguments::TestArguments;
-use crate::arguments::test::{OutputArguments, ReportArguments, Stored as StoredCommand};
 use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
+use crate::run_test::arguments::TestArguments;
+use crate::run_test::arguments::{OutputArguments, ReportArguments, Stored as StoredCommand};
 use crate::stamp::stamp;
 use crate::target::OpenTarget;
 use hoistway::plan::check;

@@ -4,9 +4,9 @@ use hoistway_elevator::registry::{self, parse_version};
 use hoistway_elevator::tunable::Tunable;
 use hoistway_experiment::SchedulerSpec;
 
-use crate::arguments::test::SchedulerArguments;
 use crate::exit::{Error, Reporter};
 use crate::list::tunables;
+use crate::run_test::arguments::SchedulerArguments;
 use crate::target::HostName;
 use hoistway::plan::USUAL_SCHEDULERS;
 

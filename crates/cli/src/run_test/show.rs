@@ -11,8 +11,8 @@ use hoistway_report::{Results, csv, json, markdown, page, table};
 
 use super::explain;
 use super::store::write;
-use crate::arguments::test::ShowArguments;
 use crate::exit::{Error, print};
+use crate::run_test::arguments::ShowArguments;
 
 /// Default percentiles of CSV files.
 const CSV_PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];

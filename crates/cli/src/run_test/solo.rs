@@ -11,9 +11,9 @@ use hoistway_experiment::measurement::SoloRates;
 use hoistway_experiment::{Experiment, Group, Limits, Measurement, SchedulerSpec, Weight};
 
 use super::run::RunSettings;
-use crate::arguments::TestArguments;
 use crate::exit::{Error, Reporter};
 use crate::progress::Display;
+use crate::run_test::arguments::TestArguments;
 use crate::target::HostName;
 
 /// The longest measured time of a solo run on a real device: long enough for a rate, and for a plan

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 
 use hoistway_experiment::Exit;
 
-use crate::arguments::test::{OutputArguments, RepetitionArguments};
-use crate::arguments::{Command, TestArguments};
+use crate::arguments::Command;
 use crate::exit::{Error, Outcome, Reporter, print};
+use crate::run_test::arguments::TestArguments;
+use crate::run_test::arguments::{OutputArguments, RepetitionArguments};
 use crate::scenario::{Scenario, Step};
 use crate::usage;
 

@@ -24,12 +24,13 @@ pub mod stat;
 pub mod table;
 pub mod tree;
 
-use crate::arguments::test::ProgressName;
-use crate::arguments::{Command, TestArguments};
+use crate::arguments::Command;
 use crate::ctl;
 use crate::exit::{Error, Outcome, Reporter, print_to_reader};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
+use crate::run_test::arguments::ProgressName;
+use crate::run_test::arguments::TestArguments;
 use crate::run_test::plan::Plan;
 use crate::run_test::{self, store};
 use crate::units;

@@ -7,8 +7,8 @@ use hoistway_workload::trace::blkparse::Printer;
 
 use super::filter::Filter;
 use super::open::{How, Opened};
-use crate::arguments::trace::CatArguments;
 use crate::exit::{Error, Outcome, Reporter};
+use crate::trace::arguments::CatArguments;
 
 /// Bytes per write.
 const CHUNK_BYTES: usize = 64 << 10;

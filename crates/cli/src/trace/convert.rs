@@ -7,9 +7,9 @@ use super::open::{How, Opened};
 use super::output::{self, Out};
 use super::sinks::{Blktrace, FilesOfDevices, Lines, Logs, Sink, Table};
 use super::stages::{Reduced, Stages};
-use crate::arguments::trace::{ConvertArguments, ToName};
 use crate::exit::{Error, Outcome, Reporter};
 use crate::replay::groups::Grouping;
+use crate::trace::arguments::{ConvertArguments, ToName};
 
 /// Runs the subcommand.
 pub fn run(arguments: &ConvertArguments, reporter: Reporter) -> Outcome {

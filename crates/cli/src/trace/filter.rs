@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use hoistway_block::{DeviceNumber, Nanos, Operation};
 use hoistway_workload::trace::{Action, Item, Record};
 
-use crate::arguments::trace::FilterArguments;
 use crate::exit::Error;
+use crate::trace::arguments::FilterArguments;
 
 /// Largest number of I/Os of the selected processes that are tracked until they complete. The
 /// kernel may log their dispatch and completion under another process.

@@ -9,8 +9,8 @@ use hoistway_workload::trace::{Action, Item, Record};
 use serde_json::{Value, json};
 
 use super::open::{How, Opened};
-use crate::arguments::trace::InfoArguments;
 use crate::exit::{Error, Outcome, Reporter, print};
+use crate::trace::arguments::InfoArguments;
 
 /// Largest number of processes, groups and devices counted; the others are left out.
 const MAX_COUNTED: usize = 65_536;

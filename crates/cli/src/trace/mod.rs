@@ -1,5 +1,6 @@
 //! `hoistway trace`: shows the contents of traces, and converts and records them.
 
+pub mod arguments;
 pub mod cat;
 mod compressed;
 pub mod convert;
@@ -11,8 +12,8 @@ pub mod record;
 pub mod sinks;
 mod stages;
 
-use crate::arguments::trace::{TraceArguments, TraceCommand};
 use crate::exit::{Outcome, Reporter};
+use crate::trace::arguments::{TraceArguments, TraceCommand};
 
 /// Runs the subcommand.
 pub fn run(arguments: &TraceArguments, reporter: Reporter) -> Outcome {

@@ -9,8 +9,8 @@ use hoistway_workload::trace::{
 
 use super::compressed::{refusal, unpacked};
 use super::filter::Filter;
-use crate::arguments::trace::{FormatArguments, TimeUnit, WaitName};
 use crate::exit::{Error, Message, Reporter};
+use crate::trace::arguments::{FormatArguments, TimeUnit, WaitName};
 use hoistway_linux::input;
 
 /// Suffix of blktrace's files, before their number.

@@ -18,10 +18,10 @@ use hoistway_linux::setting::{Journal, Watcher};
 use hoistway_workload::trace::{Item, Options, Reading, SAMPLE_BYTES, Source, format_of_name};
 
 use super::sinks::{Blktrace, Sink};
-use crate::arguments::trace::RecordArguments;
 use crate::exit::{Error, Outcome, Reporter};
 use crate::interrupt::Interrupt;
 use crate::processes;
+use crate::trace::arguments::RecordArguments;
 
 /// Mount points of the tracing file system.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];

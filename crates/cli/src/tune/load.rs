@@ -7,10 +7,10 @@ use hoistway_block::Nanos;
 use hoistway_experiment::Group;
 use hoistway_linux::input::Ceiling;
 
-use crate::arguments::trace::ReplayOptions;
-use crate::arguments::tune::ProbingArguments;
 use crate::exit::{Error, Reporter};
+use crate::replay::arguments::ReplayOptions;
 use crate::replay::{job_file, workload::Wanted};
+use crate::tune::arguments::ProbingArguments;
 use crate::workloads;
 
 /// Longer than any run, and far from overflow.

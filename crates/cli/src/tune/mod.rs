@@ -7,6 +7,7 @@
 //! The advice itself is in the crate `tune`, which does no I/O; all I/O is here.
 
 mod applied;
+pub mod arguments;
 mod boot;
 mod facts;
 mod from_fio;
@@ -28,15 +29,15 @@ use hoistway_tune::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::arguments::TuneArguments;
-use crate::arguments::test::PlaceArguments;
-use crate::arguments::tune::Emit;
 use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
+use crate::run_test::arguments::PlaceArguments;
 use crate::run_test::show::check_place;
 use crate::stamp::stamp;
 use crate::target::{HostName, Target};
+use crate::tune::arguments::Emit;
+use crate::tune::arguments::TuneArguments;
 use facts::Disk;
 use hoistway::plan::machine;
 use identity::Identity;

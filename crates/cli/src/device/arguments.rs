@@ -9,7 +9,14 @@ use crate::units;
 
 /// `hoistway device`.
 #[derive(Args, Debug, Clone)]
-#[command(subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  hoistway device show sata > my.toml               a model to change; then: hoistway test model:./my.toml
+  hoistway device fit                               every model against the measurements it was fitted to
+  hoistway device calibrate sata --rows fio.json -o my.toml   a model of your disk, from a fio result"
+)]
 pub struct DeviceArguments {
     /// The subcommand.
     #[command(subcommand)]

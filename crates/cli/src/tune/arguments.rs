@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 use hoistway_block::Nanos;
 use hoistway_tune::Goal;
 
-use super::test::ProgressName;
-use super::trace::ReplayOptions;
+use crate::replay::arguments::ReplayOptions;
+use crate::run_test::arguments::ProgressName;
 use crate::units;
 
 /// `hoistway tune`.

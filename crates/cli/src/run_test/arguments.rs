@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use hoistway_block::Nanos;
 
+use crate::run_test::compare::CompareArguments;
 use crate::units;
 
 /// Thread counts; an alias, so that clap sees one value and not a repeated option.
@@ -118,7 +119,7 @@ pub struct TestArguments {
     #[command(flatten)]
     pub workload: WorkloadArguments,
     #[command(flatten)]
-    pub replay: super::trace::ReplayOptions,
+    pub replay: crate::replay::arguments::ReplayOptions,
     #[command(flatten)]
     pub groups: GroupArguments,
     #[command(flatten)]
@@ -154,24 +155,6 @@ pub struct ReportArguments {
     pub directory: PathBuf,
     #[command(flatten)]
     pub show: ShowArguments,
-}
-
-/// `hoistway test compare`.
-#[derive(Args, Debug, Clone)]
-pub struct CompareArguments {
-    /// The earlier result: a result directory, or a JSON file written by fio
-    pub old: PathBuf,
-    /// The later result: a result directory, or a JSON file written by fio
-    pub new: PathBuf,
-    /// Largest accepted regression. Exit 4 if a figure is worse by more than PCT over its whole confidence interval;
-    /// exit 5 if that cannot be decided, because the interval contains PCT or there is no interval (one set, too few
-    /// samples). METRIC: total_bw, lat_p99 (of each group) or share_error_max (in percentage points) [default: all
-    /// three]
-    #[arg(long, value_name = "PCT[@METRIC]")]
-    pub max_regression: Option<String>,
-    /// Print the comparison as JSON; `hoistway schema compare` describes it
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// The target, and the host that issues the I/O.
