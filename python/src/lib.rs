@@ -10,11 +10,22 @@ mod run;
 
 use pyo3::prelude::*;
 
-/// Runs the command line with these words, of which the first is the program's name, and returns its exit code. The output
-/// goes to stdout and stderr of the process, and the command handles its signals.
+/// The schedulers with their tunables, as JSON.
 #[pyfunction]
-fn main(py: Python<'_>, words: Vec<std::ffi::OsString>) -> u8 {
-    py.detach(|| hoistway_cli::main_with(words))
+fn schedulers() -> String {
+    hoistway::lists::schedulers().document()
+}
+
+/// The device models with their parameters, as JSON.
+#[pyfunction]
+fn devices() -> String {
+    hoistway::lists::devices().document()
+}
+
+/// The workloads that have names, as JSON.
+#[pyfunction]
+fn workloads() -> String {
+    hoistway::lists::workloads().document()
 }
 
 /// See the module's own text.
@@ -23,9 +34,9 @@ mod _hoistway {
     #[pymodule_export]
     use super::compare::compare;
     #[pymodule_export]
-    use super::main;
-    #[pymodule_export]
     use super::policy::{Request, register};
     #[pymodule_export]
     use super::run::{Outcome, plan, run};
+    #[pymodule_export]
+    use super::{devices, schedulers, workloads};
 }

@@ -1,4 +1,4 @@
-"""Lists, traces, calibration and comparisons come from the command."""
+"""Lists come from the library; traces, calibration and comparisons from the command."""
 
 from pathlib import Path
 
@@ -15,6 +15,14 @@ def test_lists() -> None:
     paternoster = next(scheduler for scheduler in hoistway.schedulers() if scheduler.name == "paternoster")
     assert paternoster.has_shares and "give" in paternoster.tunables
     assert "drr" in {workload.name for workload in hoistway.workloads()}
+
+
+def test_without_the_program_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOISTWAY", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert hoistway.devices() and hoistway.schedulers() and hoistway.workloads()
+    with pytest.raises(hoistway.Error, match="not on PATH(.|\n)*cargo install"):
+        hoistway.command("list")
 
 
 def test_an_error_of_the_command_is_an_exception() -> None:

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use clap::Args;
 use hoistway_elevator::limiters::{self, LIMITERS, LimiterEntry};
 use hoistway_elevator::registry::{self, Entry};
-use hoistway_elevator::tunable::{OutOfRange, Tunable};
-use hoistway_elevator::{Configuration, Elevator, Limiter, LimiterConfiguration, Version};
+use hoistway_elevator::tunable::Tunable;
+use hoistway_elevator::{Configuration, Limiter, LimiterConfiguration, Version};
 use hoistway_experiment::Exit;
 use hoistway_experiment::diagnostic::nearest;
 use hoistway_experiment::machine::{KEYS, Key};
@@ -19,7 +19,7 @@ use hoistway_workload::program;
 use crate::device::listing;
 use crate::exit::{Error, Outcome, print};
 use crate::scenario::{SHIPPED, Scenario};
-use crate::workloads;
+use hoistway::lists::{self, scheduler, show_version, tunable, tunables};
 
 /// `hoistway list`.
 #[derive(Args, Debug)]
@@ -43,12 +43,10 @@ const SUBJECTS: [&str; 7] = ["schedulers", "limiters", "devices", "workloads", "
 pub fn run(arguments: &ListArguments) -> Outcome {
     let (text, json) = match arguments.what.as_deref() {
         None => overview(),
-        Some("schedulers") => {
-            (schedulers_text(), Json::List(registry::entries().map(|entry| scheduler_json(entry, None)).collect()))
-        }
+        Some("schedulers") => (schedulers_text(), lists::schedulers()),
         Some("limiters") => (limiters_text(), Json::List(LIMITERS.iter().map(limiter_json).collect())),
-        Some("devices") => (listing::text(), listing::json()),
-        Some("workloads") => (workloads_text(), workloads_json()),
+        Some("devices") => (listing::text(), lists::devices()),
+        Some("workloads") => (workloads_text(), lists::workloads()),
         Some("scenarios") => (scenarios_text()?, scenarios_json()?),
         Some("machine") => (machine_text(), machine_json()),
         Some("options") => (options_text(), options_json()),
@@ -56,7 +54,7 @@ pub fn run(arguments: &ListArguments) -> Outcome {
             let (name, version) = text.split_once('@').map_or((text, None), |(name, version)| (name, Some(version)));
             let entry = registry::find(name).ok_or_else(|| unknown(name))?;
             let version = version.map(|version| version_of(entry, version)).transpose()?;
-            (scheduler_text(entry, version), scheduler_json(entry, version))
+            (scheduler_text(entry, version), scheduler(entry, version))
         }
     };
     print(&if arguments.json { format!("{}\n", json.document().trim_end()) } else { text })?;
@@ -68,13 +66,6 @@ fn unknown(name: &str) -> Error {
     let meant = nearest(name, known()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
     let all: Vec<&str> = known().collect();
     Error::usage(format!("there is no list of '{name}'"), format!("{meant}there are: {}", all.join(", ")))
-}
-
-/// The tunables of a scheduler at a kernel version (none = the newest), read from the policy
-/// itself.
-pub fn tunables(entry: &Entry, version: Option<Version>) -> &'static [Tunable] {
-    // The default configuration is small; if memory is short even for it, the list stays empty.
-    registry::build(entry.name, version, &Configuration::default()).map_or(&[], |policy| policy.tunables())
 }
 
 fn version_of(entry: &Entry, text: &str) -> Result<Version, Error> {
@@ -98,9 +89,9 @@ fn overview() -> (String, Json) {
         "\nmore: hoistway list schedulers | limiters | devices | workloads | scenarios | options | machine | NAME of a scheduler\n",
     );
     let json = Json::object([
-        ("schedulers", Json::List(registry::entries().map(|entry| scheduler_json(entry, None)).collect())),
-        ("devices", listing::json()),
-        ("workloads", workloads_json()),
+        ("schedulers", lists::schedulers()),
+        ("devices", lists::devices()),
+        ("workloads", lists::workloads()),
     ]);
     (text, json)
 }
@@ -198,7 +189,7 @@ fn limiter_json(entry: &LimiterEntry) -> Json {
     Json::object([
         ("name", Json::text(entry.name)),
         ("summary", Json::text(entry.summary)),
-        ("tunables", Json::List(limiter_tunables(entry.name).iter().map(tunable_json).collect())),
+        ("tunables", Json::List(limiter_tunables(entry.name).iter().map(tunable).collect())),
     ])
 }
 
@@ -223,36 +214,9 @@ fn range(row: &Tunable) -> String {
     }
 }
 
-fn show_version(Version(major, minor, patch): Version) -> String {
-    if patch == 0 { format!("{major}.{minor}") } else { format!("{major}.{minor}.{patch}") }
-}
-
-fn scheduler_json(entry: &Entry, version: Option<Version>) -> Json {
-    let versions = entry.versions.iter().map(|version| Json::text(show_version(*version)));
-    Json::object([
-        ("name", Json::text(entry.name)),
-        ("summary", Json::text(entry.summary)),
-        ("has_shares", Json::Bool(entry.traits.has_shares)),
-        ("versions", Json::List(versions.collect())),
-        ("tunables", Json::List(tunables(entry, version).iter().map(tunable_json).collect())),
-    ])
-}
-
-fn tunable_json(row: &Tunable) -> Json {
-    Json::object([
-        ("name", Json::text(row.name)),
-        ("unit", Json::text(row.unit.text())),
-        ("min", Json::text(row.min.to_string())),
-        ("max", Json::text(row.max.to_string())),
-        ("default", row.default.map_or(Json::Null, |default| Json::text(default.to_string()))),
-        ("out_of_range", Json::text(if row.out_of_range == OutOfRange::Clamp { "clamped" } else { "refused" })),
-        ("doc", Json::text(row.doc)),
-    ])
-}
-
 fn workloads_text() -> String {
     let mut text = String::new();
-    for (name, meaning) in workloads::meanings() {
+    for (name, meaning) in lists::meanings() {
         let _ = writeln!(text, "{name:<10}{meaning}");
         let program = program::ALL.iter().find(|program| program.name() == name);
         for key in program.into_iter().flat_map(|program| program.keys()) {
@@ -265,12 +229,6 @@ fn workloads_text() -> String {
         "\nA suffix changes any option of a job file: randread:bs=4k,iodepth=32 or write:fsync=1; programs (dbench, startup, video)\nhave their own settings, besides size, runtime, loops and similar ones: startup:app=lowriter.\nA name that ends with .fio is a job file.\nThe options: hoistway list options\n",
     );
     text
-}
-
-fn workloads_json() -> Json {
-    let workload =
-        |(name, meaning): (&str, String)| Json::object([("name", Json::text(name)), ("doc", Json::text(meaning))]);
-    Json::List(workloads::meanings().map(workload).collect())
 }
 
 /// How an option of fio is treated: in JSON, in words.

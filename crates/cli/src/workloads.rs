@@ -10,7 +10,6 @@ use hoistway_workload::Job;
 use hoistway_workload::fio;
 use hoistway_workload::job::{Amount, Mix};
 use hoistway_workload::name;
-use hoistway_workload::program;
 
 use crate::exit::{Error, Reporter};
 use crate::run_test::arguments::WorkloadArguments;
@@ -19,30 +18,6 @@ use hoistway::plan::workloads::{jobs_of_file, name_of_file, of_name};
 
 /// Area of a test file per job without a size.
 const AREA_BYTES: u64 = 256 << 20;
-
-/// Everything that can be named, with one line each.
-pub fn meanings() -> impl Iterator<Item = (&'static str, String)> {
-    let fio = name::FIO.into_iter().map(|(name, code)| (name, format!("{} ({code})", meaning(code))));
-    let others = name::CODES.into_iter().filter(|code| name::FIO.iter().all(|(_, known)| known != code));
-    let codes = fio.chain(others.map(|code| (code, meaning(code))));
-    let jobs = name::JOBS.into_iter().map(|(name, doc)| (name, doc.to_owned()));
-    let programs = program::ALL.into_iter().map(|program| (program.name(), program.doc().to_owned()));
-    codes.chain(jobs).chain(programs)
-}
-
-/// The meaning of the letters of a code.
-fn meaning(code: &str) -> String {
-    let mut letters = code.chars();
-    let cache = if letters.next() == Some('b') { "buffered" } else { "direct" };
-    let pattern = if letters.next() == Some('s') { "sequential" } else { "random" };
-    let direction = match letters.next() {
-        Some('r') => "reads",
-        Some('w') => "writes",
-        _ => "50 % reads, 50 % writes",
-    };
-    let size = if cache == "buffered" { "4k" } else { "32k" };
-    format!("{cache} {pattern} {direction} of {size}, one at a time per thread")
-}
 
 /// A workload as the user named it.
 #[derive(Debug)]
@@ -231,14 +206,5 @@ mod tests {
             ["randread:bs=4k,iodepth=4", "read", "rw:size=1m"]
         );
         assert_eq!(split("dbench:files=8,size=4m,video,dd"), ["dbench:files=8,size=4m", "video", "dd"]);
-    }
-
-    #[test]
-    fn every_code_has_a_meaning_that_matches_its_job() {
-        for code in name::CODES {
-            let job = &name::parse(code).unwrap().jobs[0];
-            assert_eq!(meaning(code).contains("direct"), job.direct, "{code}");
-            assert_eq!(meaning(code).contains("writes"), job.mix.has_writes(), "{code}");
-        }
     }
 }

@@ -27,7 +27,7 @@
 //! | --- | --- |
 //! | `policy` | `policy`, `queue`: the schedulers and the request queue around them; `no_std` |
 //! | `tokio` | `queue::AsyncShares`: a fair queue for the tasks of a tokio program |
-//! | `simulate` | `Experiment`, `plan`, `simulate`, `trace`, `report`; needs the standard library only |
+//! | `simulate` | `Experiment`, `lists`, `plan`, `simulate`, `trace`, `report`; needs the standard library only |
 //! | `engine` | experiments with real I/O, and `engine`; Linux |
 //! | `conformance` | `conformance`: tests for a policy of your own |
 //! | `lab` | `lab`: runs that change while they go on, for a page |
@@ -123,6 +123,8 @@ mod error;
 mod experiment;
 #[cfg(feature = "lab")]
 pub mod lab;
+#[cfg(feature = "simulate")]
+pub mod lists;
 #[cfg(feature = "simulate")]
 mod outcome;
 #[cfg(feature = "simulate")]

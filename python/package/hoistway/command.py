@@ -1,6 +1,7 @@
-"""What the command does and the library does not: lists, traces, replays, calibration, stored results.
+"""What there is, and what the command does and the library does not: traces, replays, calibration, stored results.
 
-Each function runs ``python -m hoistway`` as a process of its own and reads its JSON, so it needs no program ``hoistway``.
+The package has the library only. What the command does needs the program ``hoistway`` beside it, whose JSON is read:
+``cargo install hoistway-cli``, or a package of the distribution. Its path may be in the environment variable ``HOISTWAY``.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,11 +32,15 @@ def command(*words: Place) -> str:
 
     Raises :class:`hoistway.Error` with what it prints on stderr, and its exit code.
     """
-    arguments = [sys.executable, "-m", "hoistway", *(os.fspath(word) for word in words)]
-    surroundings = {**os.environ, "NO_COLOR": "1"}
-    # The interpreter may have found the package by a path that a new one does not have.
-    surroundings["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run(arguments, capture_output=True, text=True, env=surroundings)
+    program = shutil.which(os.environ.get("HOISTWAY") or "hoistway")
+    if program is None:
+        raise Error(
+            "hoistway: error: the program hoistway is not on PATH, and the package has the library only\n"
+            "  help: cargo install --path crates/cli in a clone, or name the program in the environment variable HOISTWAY",
+            1,
+        )
+    arguments = [program, *(os.fspath(word) for word in words)]
+    done = subprocess.run(arguments, capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
     if done.returncode != 0:
         raise Error(done.stderr.rstrip("\n") or f"hoistway ended with exit code {done.returncode}", done.returncode)
     return done.stdout
@@ -92,7 +97,7 @@ def devices() -> list[Device]:
             doc=entry["doc"],
             parameters=[Parameter(it["name"], it["unit"], it["default"], it["doc"]) for it in entry["parameters"]],
         )
-        for entry in json.loads(command("list", "devices", "--json"))
+        for entry in json.loads(_hoistway.devices())
     ]
 
 
@@ -106,13 +111,13 @@ def schedulers() -> list[Scheduler]:
             versions=entry["versions"],
             tunables=[tunable["name"] for tunable in entry["tunables"]],
         )
-        for entry in json.loads(command("list", "schedulers", "--json"))
+        for entry in json.loads(_hoistway.schedulers())
     ]
 
 
 def workloads() -> list[Workload]:
     """The workloads that have names."""
-    return [Workload(entry["name"], entry["doc"]) for entry in json.loads(command("list", "workloads", "--json"))]
+    return [Workload(entry["name"], entry["doc"]) for entry in json.loads(_hoistway.workloads())]
 
 
 def load(place: Place) -> Outcome:

@@ -3,10 +3,10 @@
 
 use std::fmt::Write;
 
-use hoistway_device::{Anchor, MODELS, ModelRow, Preset, Setting};
-use hoistway_report::json::Json;
+use hoistway_device::{Anchor, Setting};
 
 use super::table;
+use hoistway::lists::{Listed, models};
 
 /// The types in the order of the list, with their descriptions.
 const TYPES: [(&str, &str); 4] = [
@@ -16,21 +16,10 @@ const TYPES: [(&str, &str); 4] = [
     ("null", "no device"),
 ];
 
-/// A model included in the program, after parsing.
-struct Listed {
-    row: &'static ModelRow,
-    preset: Preset,
-}
-
-fn listed() -> Vec<Listed> {
-    // Models included in the program are read by its tests, so none is skipped here.
-    MODELS.iter().filter_map(|row| Some(Listed { row, preset: Preset::load(row.name).ok()? })).collect()
-}
-
 /// One line per model.
 pub fn overview() -> String {
     let mut text = String::new();
-    for Listed { row, preset } in listed() {
+    for Listed { row, preset } in models() {
         let _ = writeln!(text, "  {:<16}{}", row.name, preset.doc);
     }
     text
@@ -38,7 +27,7 @@ pub fn overview() -> String {
 
 /// The whole list as text.
 pub fn text() -> String {
-    let models = listed();
+    let models = models();
     let mut text = String::new();
     for Listed { row, preset } in &models {
         let alias = match row.aliases {
@@ -96,41 +85,4 @@ fn parameters(text: &mut String, models: &[&Listed]) {
         }
         let _ = writeln!(text, "  {}", setting.parameter.doc);
     }
-}
-
-/// The whole list as JSON.
-pub fn json() -> Json {
-    let models = listed().into_iter().map(|Listed { row, preset }| {
-        let parameters = preset.model.settings().into_iter().map(|Setting { key, parameter, value }| {
-            Json::object([
-                ("name", Json::text(key)),
-                ("alias", Json::text(parameter.alias)),
-                ("unit", Json::text(parameter.unit.label())),
-                ("min", Json::Whole(parameter.minimum)),
-                ("max", Json::Whole(parameter.maximum)),
-                ("default", Json::text(value)),
-                ("doc", Json::text(parameter.doc)),
-            ])
-        });
-        Json::object([
-            ("name", Json::text(row.name)),
-            ("aliases", Json::List(row.aliases.iter().copied().map(Json::text).collect())),
-            ("type", Json::text(preset.model.type_word())),
-            ("doc", Json::text(&preset.doc)),
-            ("anchors", Json::List(preset.anchors.iter().map(anchor_json).collect())),
-            ("parameters", Json::List(parameters.collect())),
-        ])
-    });
-    Json::List(models.collect())
-}
-
-fn anchor_json(anchor: &Anchor) -> Json {
-    Json::object([
-        ("name", Json::text(&anchor.name)),
-        ("source", Json::text(&anchor.source)),
-        ("figure", Json::text(anchor.figure.name())),
-        ("published", Json::List(anchor.published.iter().map(|value| Json::Decimal(*value)).collect())),
-        ("unit", Json::text(&anchor.unit)),
-        ("provisional", Json::Bool(anchor.is_provisional)),
-    ])
 }

@@ -5,9 +5,9 @@ use hoistway_elevator::tunable::Tunable;
 use hoistway_experiment::SchedulerSpec;
 
 use crate::exit::{Error, Reporter};
-use crate::list::tunables;
 use crate::run_test::arguments::SchedulerArguments;
 use crate::target::HostName;
+use hoistway::lists::tunables;
 use hoistway::plan::USUAL_SCHEDULERS;
 
 /// The name for every scheduler of the registry.

@@ -64,7 +64,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "report",
         ],
     ),
-    ("python", &["hoistway", "cli"]),
+    ("python", &["hoistway"]),
     ("web", &["hoistway"]),
     (
         "fuzz",
@@ -266,4 +266,40 @@ fn imports_point_downwards() {
     ]});
     let found: Vec<_> = wrong_imports(&planted).into_iter().map(|finding| finding.what).collect();
     assert_eq!(found, ["device imports queue, it may import block", "cellar is not on the map"]);
+}
+
+/// What the command needs and a program that embeds the library must not build.
+const OF_THE_COMMAND: [&str; 5] = ["clap", "ratatui", "ring", "rustls", "vhost"];
+
+/// Findings for what a package builds, directly or through others, of [`OF_THE_COMMAND`].
+fn too_heavy(metadata: &Value, package: &str) -> Vec<Finding> {
+    let nodes = list(&metadata["resolve"], "nodes");
+    let by_id: BTreeMap<&str, &Value> = nodes.iter().map(|node| (text(node, "id"), node)).collect();
+    let names: BTreeMap<&str, &str> =
+        list(metadata, "packages").iter().map(|package| (text(package, "id"), text(package, "name"))).collect();
+    let mut next: Vec<&str> = names.iter().filter(|(_, name)| **name == package).map(|(id, _)| *id).collect();
+    let mut reached: BTreeSet<&str> = BTreeSet::new();
+    while let Some(id) = next.pop() {
+        if reached.insert(id) {
+            let dependencies = by_id.get(id).map_or(&[][..], |node| list(node, "deps"));
+            let built = |dependency: &&Value| list(dependency, "dep_kinds").iter().any(|kind| kind["kind"].is_null());
+            next.extend(dependencies.iter().filter(built).map(|dependency| text(dependency, "pkg")));
+        }
+    }
+    let heavy = reached.iter().filter_map(|id| names.get(id)).filter(|name| OF_THE_COMMAND.contains(name));
+    let remedy = "what needs it belongs to the command (crates/cli), not to the library";
+    heavy
+        .map(|name| Finding { file: package.into(), line: 1, what: format!("{package} builds {name}"), remedy })
+        .collect()
+}
+
+#[test]
+fn the_library_builds_nothing_of_the_command() {
+    let metadata = metadata();
+    for package in ["hoistway", "hoistway-python", "hoistway-web"] {
+        expect_none(&too_heavy(&metadata, package));
+    }
+    let mut found: Vec<_> = too_heavy(&metadata, "hoistway-cli").into_iter().map(|finding| finding.what).collect();
+    found.sort();
+    assert_eq!(found, OF_THE_COMMAND.map(|name| format!("hoistway-cli builds {name}")));
 }
