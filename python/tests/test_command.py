@@ -14,7 +14,7 @@ def test_lists() -> None:
     assert ssd.type == "flash" and any(parameter.name == "t_read_us" for parameter in ssd.parameters)
     paternoster = next(scheduler for scheduler in hoistway.schedulers() if scheduler.name == "paternoster")
     assert paternoster.has_shares and "give" in paternoster.tunables
-    assert "drr" in {workload.name for workload in hoistway.workloads()}
+    assert "randread" in {workload.name for workload in hoistway.workloads()}
 
 
 def test_without_the_program_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

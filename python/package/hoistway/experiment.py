@@ -168,7 +168,7 @@ class Experiment:
     def command(self) -> list[str]:
         """The words of the command that runs the same experiment and prints the same JSON.
 
-        ``may_overwrite`` has no counterpart: the command asks for its own permission where a target would be overwritten.
+        The library runs no group alone first, so the command may not (``--no-solo``). ``may_overwrite`` has no counterpart: the command asks for its own permission where a target would be overwritten.
         """
         words = ["hoistway", "test", self.target]
         for group in self.groups:
@@ -193,7 +193,7 @@ class Experiment:
             words += ["--machine", self.machine]
         if self.share_unit != "bytes":
             words += ["--share-unit", self.share_unit]
-        return [*words, "--no-store", "--format", "json"]
+        return [*words, "--no-solo", "--no-store", "--format", "json"]
 
     def command_line(self) -> str:
         """The same as one line for a shell."""
