@@ -1,88 +1,9 @@
-//! Rules on crates: where `unsafe` stands, which files belong to a crate, and which crate imports which.
+//! Rules on crates: where `unsafe` stands, which files belong to a crate, and what the library must not build.
 
 use crate::source::{Finding, Source, expect_lines, expect_none, has_word, root, sources};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
-
-/// Which crate may import which. Tests and benches may also use the testbed. Every crate needs a
-/// row, also a new one.
-const IMPORTS: &[(&str, &[&str])] = &[
-    ("block", &[]),
-    ("linux", &[]),
-    ("prefetch", &[]),
-    ("elevator", &["block", "prefetch"]),
-    ("queue", &["block", "elevator"]),
-    ("device", &["block"]),
-    ("workload", &["block"]),
-    ("experiment", &["block", "elevator", "workload"]),
-    ("simulator", &["block", "elevator", "queue", "device", "workload", "experiment"]),
-    ("engine", &["block", "elevator", "queue", "device", "workload", "experiment", "linux"]),
-    ("rig", &["block", "device", "linux"]),
-    ("native", &["block", "workload", "experiment", "linux"]),
-    ("export", &["block", "experiment", "engine", "linux"]),
-    ("shares", &["block", "elevator", "queue"]),
-    ("conformance", &["block", "elevator", "simulator", "testbed"]),
-    ("tune", &["experiment"]),
-    ("report", &["block", "experiment"]),
-    ("kernel", &["block", "elevator"]),
-    ("testbed", &["block", "elevator", "queue"]),
-    (
-        "hoistway",
-        &[
-            "block",
-            "elevator",
-            "queue",
-            "shares",
-            "device",
-            "workload",
-            "experiment",
-            "simulator",
-            "conformance",
-            // For the comparison with the running kernel only.
-            "linux",
-            "engine",
-            "report",
-        ],
-    ),
-    (
-        "cli",
-        &[
-            "hoistway",
-            "block",
-            "elevator",
-            "device",
-            "workload",
-            "experiment",
-            "simulator",
-            "linux",
-            "engine",
-            "native",
-            "rig",
-            "export",
-            "tune",
-            "report",
-        ],
-    ),
-    ("python", &["hoistway"]),
-    ("web", &["hoistway"]),
-    (
-        "fuzz",
-        &[
-            "block",
-            "elevator",
-            "queue",
-            "device",
-            "workload",
-            "experiment",
-            "engine",
-            "export",
-            "linux",
-            "report",
-            "testbed",
-        ],
-    ),
-];
 
 /// Files that may contain `unsafe`: code of the product, and tests that count allocations or call
 /// the kernel.
@@ -230,42 +151,6 @@ pub fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 /// A crate's folder, from its package name.
 pub fn folder_of(package: &str) -> Option<&str> {
     if package == "hoistway" { Some(package) } else { package.strip_prefix("hoistway-") }
-}
-
-fn wrong_imports(metadata: &Value) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for package in list(metadata, "packages") {
-        let Some(folder) = folder_of(text(package, "name")) else { continue };
-        let file = format!("crates/{folder}/Cargo.toml");
-        let Some((_, allowed)) = IMPORTS.iter().find(|(name, _)| *name == folder) else {
-            let remedy = "give it a row in IMPORTS of this test, and a place on the map in ARCHITECTURE.md";
-            findings.push(Finding { file, line: 1, what: format!("{folder} is not on the map"), remedy });
-            continue;
-        };
-        for dependency in list(package, "dependencies") {
-            let Some(import) = folder_of(text(dependency, "name")) else { continue };
-            let for_tests = text(dependency, "kind") == "dev";
-            let may = allowed.contains(&import) || (for_tests && import == "testbed");
-            if !may {
-                let what = format!("{folder} imports {import}, it may import {}", allowed.join(", "));
-                let remedy = "imports point downwards only (ARCHITECTURE.md); move the code to where it may be";
-                findings.push(Finding { file: file.clone(), line: 1, what, remedy });
-            }
-        }
-    }
-    findings
-}
-
-#[test]
-fn imports_point_downwards() {
-    expect_none(&wrong_imports(&metadata()));
-    let planted = serde_json::json!({"packages": [
-        {"name": "hoistway-device", "dependencies": [{"name": "hoistway-queue", "kind": null}]},
-        {"name": "hoistway-queue", "dependencies": [{"name": "hoistway-testbed", "kind": "dev"}]},
-        {"name": "hoistway-cellar", "dependencies": []},
-    ]});
-    let found: Vec<_> = wrong_imports(&planted).into_iter().map(|finding| finding.what).collect();
-    assert_eq!(found, ["device imports queue, it may import block", "cellar is not on the map"]);
 }
 
 /// What the command needs and a program that embeds the library must not build.

@@ -8,6 +8,7 @@
 mod citations;
 mod crates;
 mod documents;
+mod graph;
 mod licences;
 mod names;
 mod policies;
