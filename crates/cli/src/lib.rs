@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod columns;
 mod ctl;
 mod demo;
 mod device;

@@ -19,11 +19,11 @@ use serde::Deserialize;
 
 use crate::arguments::Command;
 use crate::exit::Error;
-use crate::isolation::desideratum::Measurement;
-use crate::isolation::format as isolation;
-use crate::judge::format::{CellText, Grid, Part, Settings};
 use crate::run_test::arguments::TestArguments;
 use crate::usage;
+use hoistway_study::isolation::desideratum::Measurement;
+use hoistway_study::isolation::format as isolation;
+use hoistway_study::judge::format::{CellText, Grid, Part, Settings};
 
 /// The scenarios included in the program.
 pub const SHIPPED: [(&str, &str); 20] = [

@@ -13,10 +13,10 @@ use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use crate::exit::{Error, Outcome, print};
-use crate::isolation;
 use crate::run_test::compare::Comparison;
 use crate::top::json::IntervalLine;
 use crate::tune::Document;
+use hoistway_study::isolation;
 
 /// `hoistway schema`.
 #[derive(Args, Debug)]

@@ -7,9 +7,7 @@ use hoistway_experiment::Exit;
 use hoistway_experiment::diagnostic::nearest;
 use hoistway_report::json::Json;
 
-use super::rows::{Row, Runner};
-use super::search::{Free, Residuals, Search, rms};
-use super::table::{self, Fitted};
+use super::rows::Runner;
 use super::{load, measured, wrong_model};
 use crate::device::arguments::CalibrateArguments;
 use crate::exit::{Error, Outcome, Reporter, print};
@@ -18,6 +16,9 @@ use crate::progress::Display;
 use crate::run_test::arguments::ProgressName;
 use crate::run_test::show::check_place;
 use crate::run_test::store::write;
+use hoistway_study::calibration::row::Row;
+use hoistway_study::calibration::search::{Free, Residuals, Search, rms};
+use hoistway_study::calibration::table::{self, Fitted};
 
 /// The parameters that usually differ between two devices of one type and show in simple
 /// measurements.

@@ -5,13 +5,14 @@ use hoistway_experiment::Exit;
 use hoistway_report::json::Json;
 
 use super::load;
-use super::rows::{Row, Runner};
-use super::table::{self, Fitted};
+use super::rows::Runner;
 use crate::device::arguments::FitArguments;
 use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
 use crate::run_test::arguments::ProgressName;
+use hoistway_study::calibration::row::Row;
+use hoistway_study::calibration::table::{self, Fitted};
 
 /// Runs the subcommand.
 pub fn run(arguments: &FitArguments, reporter: Reporter) -> Outcome {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use hoistway_device::{Anchor, Setting};
 
-use super::table;
 use hoistway::lists::{Listed, models};
+use hoistway_study::calibration::table;
 
 /// The types in the order of the list, with their descriptions.
 const TYPES: [(&str, &str); 4] = [

@@ -13,11 +13,11 @@ use hoistway_workload::Job;
 use hoistway_workload::fio::{self, Surroundings};
 use hoistway_workload::job::Placement;
 
-use super::rows::Row;
 use super::wrong_model;
 use crate::device::arguments::CalibrateArguments;
 use crate::exit::{Error, Reporter};
 use crate::run_test::{foreign, store};
+use hoistway_study::calibration::row::Row;
 
 /// The rows of `--rows`; at least one.
 pub fn read(arguments: &CalibrateArguments, reporter: Reporter) -> Result<Vec<Row>, Error> {

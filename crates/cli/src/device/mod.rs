@@ -12,11 +12,8 @@ mod fit;
 mod left;
 pub mod listing;
 mod measured;
-mod recipe;
 mod rig;
 mod rows;
-mod search;
-mod table;
 
 use hoistway_device::{ModelError, Preset};
 use hoistway_experiment::Exit;

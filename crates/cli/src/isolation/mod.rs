@@ -7,18 +7,10 @@
 //! ```
 //! The scores' rules are pure functions in `desideratum.rs`.
 
-mod calibration;
 mod cells;
-pub mod desideratum;
-pub mod document;
-mod evaluation;
-pub mod format;
-mod mechanism;
 mod page;
 mod preconditioning;
-mod rounds;
 mod runs;
-mod show;
 
 use hoistway_experiment::Exit;
 
@@ -30,13 +22,16 @@ use crate::run_test::arguments::TestArguments;
 use crate::run_test::host::Terms;
 use crate::scenario::Scenario;
 use crate::target::{HostName, Target};
-use calibration::CostModel;
 use cells::Place;
-use document::{Document, NamedNumber};
-use format::{Part, Settings};
 use hoistway::plan::machine;
-use mechanism::Mechanism;
-use runs::{Bench, Plan, Texts};
+use hoistway_study::isolation::calibration::CostModel;
+use hoistway_study::isolation::cell::Cell;
+use hoistway_study::isolation::document::{Document, NamedNumber};
+use hoistway_study::isolation::format::{Part, Settings};
+use hoistway_study::isolation::mechanism::Mechanism;
+use hoistway_study::isolation::plan::Plan;
+use hoistway_study::isolation::{evaluation, show};
+use runs::{Bench, Texts};
 
 /// Version of the document's layout.
 const SCHEMA: u32 = 1;
@@ -77,7 +72,7 @@ pub fn run(scenario: &Scenario, user: &TestArguments, reporter: Reporter) -> Out
         interrupt: &interrupt,
     };
     let plan = plan(settings, &parts, user, &bench)?;
-    target.check_destructive(host, &user.place, plan.cells.iter().any(cells::Cell::has_writes))?;
+    target.check_destructive(host, &user.place, plan.cells.iter().any(Cell::has_writes))?;
     if user.output.dry_run {
         print(&show::plan(&plan, &target.text))?;
         return Ok(Exit::Done);
@@ -142,13 +137,15 @@ fn plan(settings: &Settings, parts: &[&Part], user: &TestArguments, bench: &Benc
     // All others are compared with the first.
     let is_wanted = |(index, name): (usize, &String)| index == 0 || wanted.is_empty() || wanted.contains(name);
     let mechanisms = settings.mechanisms.iter().enumerate().filter(|(index, it)| is_wanted((*index, &it.name)));
-    let mechanisms = mechanisms.map(|(_, text)| Mechanism::read(text, bench.host)).collect::<Result<Vec<_>, _>>()?;
+    let mechanisms = mechanisms
+        .map(|(_, text)| Mechanism::read(text, bench.host == HostName::Native))
+        .collect::<Result<Vec<_>, _>>()?;
     let repetitions = parts.iter().find_map(|part| part.repetitions).unwrap_or(settings.repetitions);
     let repetitions = user.repetition.sets.unwrap_or(repetitions);
     let every = parts.iter().find_map(|part| part.every_setting).unwrap_or(1);
     let mut plan = Plan::new(cells, mechanisms, every, (repetitions, user.workload.seed.unwrap_or(1)));
-    let file_bytes = plan.file_bytes(bench);
-    plan.check(bench, file_bytes);
+    let file_bytes = bench.file_bytes(&plan);
+    bench.check(&mut plan, file_bytes);
     let first = (0..plan.cells.len()).map(|at| plan.refusals.get(&(at, 0))).collect::<Option<Vec<_>>>();
     if let Some(refusal) = first.and_then(|refusals| refusals.first().copied()) {
         let help = "no cell can run without a scheduler here; name another target or --host";
@@ -164,12 +161,12 @@ fn make(
     user: &TestArguments,
     reporter: Reporter,
 ) -> Result<Document, Error> {
-    let open = bench.target.open(plan.file_bytes(bench), &user.place, bench.interrupt, reporter)?;
+    let open = bench.target.open(bench.file_bytes(plan), &user.place, bench.interrupt, reporter)?;
     let mut display = Display::new(user.output.progress, reporter.quiet, false, None).condensed();
     let made = || {
         let preconditioning = preconditioning::precondition(bench, &open, &mut display)?;
-        let known = plan.calibrate(bench, &open, &mut display)?;
-        let samples = plan.make(bench, &open, &known, &mut display)?;
+        let known = bench.calibrate(plan, &open, &mut display)?;
+        let samples = bench.make(plan, &open, &known, &mut display)?;
         Ok::<_, Error>((preconditioning, known, samples))
     };
     let outcome = { made }();

@@ -2,9 +2,9 @@
 
 use hoistway_report::page::isolation::{self, Front, FrontMark, FrontSeries, IsolationPage, Table};
 
-use super::desideratum::{Desideratum, FULL_UTILISATION, ONE_REQUEST_AHEAD};
-use super::document::{CellRow, Document, SettingRow};
-use super::show;
+use hoistway_study::isolation::desideratum::{Desideratum, FULL_UTILISATION, ONE_REQUEST_AHEAD};
+use hoistway_study::isolation::document::{CellRow, Document, SettingRow};
+use hoistway_study::isolation::show;
 
 /// The page.
 pub fn html(document: &Document) -> String {

@@ -9,17 +9,18 @@ use hoistway_block::random::Stream;
 use hoistway_experiment::matrix::shuffle;
 use hoistway_experiment::{Experiment, Host, Measurement};
 
-use super::calibration::{Known, PROBES};
-use super::cells::{Cell, Run};
-use super::desideratum::Desideratum;
-use super::mechanism::{Mechanism, Setting, Told};
-use super::rounds::Sample;
 use crate::exit::Error;
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
 use crate::run_test::host::{self, OnTarget, Terms};
 use crate::run_test::run::RunSettings;
 use crate::target::{HostName, OpenTarget, Target};
+use hoistway_study::isolation::calibration::{Known, PROBES};
+use hoistway_study::isolation::cell::{Cell, Run};
+use hoistway_study::isolation::desideratum::Desideratum;
+use hoistway_study::isolation::mechanism::{Mechanism, Setting, Told};
+use hoistway_study::isolation::plan::{Plan, Samples, Subject};
+use hoistway_study::isolation::rounds::Sample;
 
 /// The host, the target, and what both allow.
 pub struct Bench<'a> {
@@ -111,118 +112,53 @@ impl Bench<'_> {
             Ok(())
         })
     }
-}
-
-/// What runs in a cell: a mechanism with one of its settings, or a tenant alone.
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Subject {
-    /// Mechanism and setting, by index.
-    Mechanism(usize, usize),
-    /// Tenant, by index.
-    Alone(usize),
-}
-
-/// The plan of all runs.
-#[derive(Debug)]
-pub struct Plan {
-    /// The cells.
-    pub cells: Vec<Cell>,
-    /// The mechanisms; the first is `none`.
-    pub mechanisms: Vec<Mechanism>,
-    /// The settings of each cell and mechanism.
-    pub settings: BTreeMap<(usize, usize), Vec<Setting>>,
-    /// Why a mechanism cannot run in a cell, in the host's words.
-    pub refusals: BTreeMap<(usize, usize), String>,
-    /// Runs of each subject.
-    pub repetitions: u32,
-    /// The seed of load and order.
-    pub seed: u64,
-}
-
-/// The samples of every subject of every cell, by repetition.
-pub type Samples = BTreeMap<(usize, Subject), BTreeMap<u32, Sample>>;
-
-impl Plan {
-    /// Plans all settings of all cells; `every` leaves out some settings of long knobs.
-    pub fn new(cells: Vec<Cell>, mechanisms: Vec<Mechanism>, every: usize, (repetitions, seed): (u32, u64)) -> Self {
-        let mut settings = BTreeMap::new();
-        for (at, cell) in cells.iter().enumerate() {
-            for (number, mechanism) in mechanisms.iter().enumerate() {
-                let all = mechanism.settings(cell);
-                let last = all.len().saturating_sub(1);
-                let is_kept = |index: usize| index.is_multiple_of(every.max(1)) || index == last;
-                let kept = all.into_iter().enumerate().filter(|(index, _)| is_kept(*index));
-                settings.insert((at, number), kept.map(|(_, setting)| setting).collect());
-            }
-        }
-        Self { cells, mechanisms, settings, refusals: BTreeMap::new(), repetitions, seed }
-    }
 
     /// Asks the host about every cell under every mechanism.
-    pub fn check(&mut self, bench: &Bench<'_>, file_bytes: u64) {
+    pub fn check(&self, plan: &mut Plan, file_bytes: u64) {
         let known = Known::default();
-        for (at, cell) in self.cells.iter().enumerate() {
-            for (number, mechanism) in self.mechanisms.iter().enumerate() {
-                let settings = self.settings.get(&(at, number)).map_or(&[][..], Vec::as_slice);
+        for (at, cell) in plan.cells.iter().enumerate() {
+            for (number, mechanism) in plan.mechanisms.iter().enumerate() {
+                let settings = plan.settings.get(&(at, number)).map_or(&[][..], Vec::as_slice);
                 let refusal = settings.iter().find_map(|setting| {
                     let told = mechanism.told(cell, at, setting, &known);
-                    let experiment = cell.experiment(told, &self.run(bench, cell, String::new(), 1));
-                    bench.refusal(&experiment, file_bytes)
+                    let experiment = cell.experiment(told, &self.run_of(plan, cell, String::new(), 1));
+                    self.refusal(&experiment, file_bytes)
                 });
                 if let Some(refusal) = refusal {
-                    self.refusals.insert((at, number), refusal);
+                    plan.refusals.insert((at, number), refusal);
                 }
             }
         }
     }
 
-    /// The number of runs without those that settings are derived from.
-    pub fn count(&self) -> usize {
-        self.subjects().len() * self.repetitions as usize
-    }
-
-    /// Everything that runs, cell by cell. A cell in which `none` cannot run has nothing to be
-    /// compared with, and is left out.
-    fn subjects(&self) -> Vec<(usize, Subject)> {
-        let mut subjects = Vec::new();
-        for (at, cell) in self.cells.iter().enumerate().filter(|(at, _)| !self.refusals.contains_key(&(*at, 0))) {
-            subjects.extend(cell.tenants_alone().into_iter().map(|tenant| (at, Subject::Alone(tenant))));
-            for number in (0..self.mechanisms.len()).filter(|number| !self.refusals.contains_key(&(at, *number))) {
-                let settings = self.settings.get(&(at, number)).map_or(0, Vec::len);
-                subjects.extend((0..settings).map(|setting| (at, Subject::Mechanism(number, setting))));
-            }
-        }
-        subjects
-    }
-
     /// The largest area that a run needs.
-    pub fn file_bytes(&self, bench: &Bench<'_>) -> u64 {
-        let alone = |cell: &Cell| cell.alone(0, &self.run(bench, cell, String::new(), 1));
+    pub fn file_bytes(&self, plan: &Plan) -> u64 {
+        let alone = |cell: &Cell| cell.alone(0, &self.run_of(plan, cell, String::new(), 1));
         let whole = |cell: &Cell| {
-            let told = self.mechanisms[0].told(cell, 0, &Setting::default(), &Known::default());
-            cell.experiment(told, &self.run(bench, cell, String::new(), 1))
+            let told = plan.mechanisms[0].told(cell, 0, &Setting::default(), &Known::default());
+            cell.experiment(told, &self.run_of(plan, cell, String::new(), 1))
         };
-        let experiments = self.cells.iter().flat_map(|cell| [alone(cell), whole(cell)]);
+        let experiments = plan.cells.iter().flat_map(|cell| [alone(cell), whole(cell)]);
         experiments.map(|experiment| crate::workloads::area_bytes(&experiment)).max().unwrap_or(0)
     }
 
-    fn run<'a>(&self, bench: &'a Bench<'_>, cell: &Cell, name: String, repetition: u32) -> Run<'a> {
-        Run { target: bench.texts.of(cell), name, seed: self.seed, repetition }
+    fn run_of(&self, plan: &Plan, cell: &Cell, name: String, repetition: u32) -> Run<'_> {
+        Run { target: self.texts.of(cell), name, seed: plan.seed, repetition }
     }
 
     /// The runs that limits, targets and models are derived from, with a seed of their own.
     ///
     /// # Errors
     /// The first run that fails.
-    pub fn calibrate(&self, bench: &Bench<'_>, target: &OpenTarget, display: &mut Display) -> Result<Known, Error> {
+    pub fn calibrate(&self, plan: &Plan, target: &OpenTarget, display: &mut Display) -> Result<Known, Error> {
         let mut experiments = Vec::new();
-        let repetition = self.repetitions + 1;
-        let before = |cell: &Cell, text: String| self.run(bench, cell, format!("before: {text}"), repetition);
+        let repetition = plan.repetitions + 1;
+        let before = |cell: &Cell, text: String| self.run_of(plan, cell, format!("before: {text}"), repetition);
         let mut places = BTreeMap::new();
-        for (at, cell) in self.cells.iter().enumerate().filter(|(at, _)| !self.refusals.contains_key(&(*at, 0))) {
+        for (at, cell) in plan.cells.iter().enumerate().filter(|(at, _)| !plan.refusals.contains_key(&(*at, 0))) {
             let run = before(cell, format!("{}, none", cell.name));
             places.insert(run.name.clone(), (at, None));
-            let told = self.mechanisms[0].told(cell, at, &Setting::default(), &Known::default());
+            let told = plan.mechanisms[0].told(cell, at, &Setting::default(), &Known::default());
             experiments.push(cell.experiment(told, &run));
             for tenant in cell.tenants_alone() {
                 let run = before(cell, format!("{}, {} alone", cell.name, cell.groups[tenant].path));
@@ -230,33 +166,33 @@ impl Plan {
                 experiments.push(cell.alone(tenant, &run));
             }
         }
-        let is_modelled = self.mechanisms.iter().any(Mechanism::has_cost_model);
+        let is_modelled = plan.mechanisms.iter().any(Mechanism::has_cost_model);
         for is_overhead in [false, true].into_iter().filter(|_| is_modelled) {
             // The probes have the times of a cell on the same device. The cells of the overhead only read.
             let is_there = |cell: &&Cell| is_overhead == (cell.desideratum == Desideratum::LowOverhead);
-            let mut there = self.cells.iter().filter(is_there);
+            let mut there = plan.cells.iter().filter(is_there);
             let Some(like) = there.clone().find(|cell| cell.returns_ns == 0).or(there.next()) else { continue };
             for probe in PROBES.iter().filter(|probe| !(is_overhead && probe.has_writes())) {
                 let target = match is_overhead {
-                    true => &bench.texts.overhead,
-                    false if probe.has_writes() => &bench.texts.writes,
-                    false => &bench.texts.reads,
+                    true => &self.texts.overhead,
+                    false if probe.has_writes() => &self.texts.writes,
+                    false => &self.texts.reads,
                 };
                 let run = before(like, format!("{}{}", if is_overhead { OF_OVERHEAD } else { "" }, probe.name()));
                 let experiment = probe.experiment(like, &Run { target, ..run })?;
                 let file_bytes = crate::workloads::area_bytes(&experiment);
-                if bench.refusal(&experiment, file_bytes).is_none() {
+                if self.refusal(&experiment, file_bytes).is_none() {
                     experiments.push(experiment);
                 }
             }
         }
         let mut known = Known::default();
-        bench.run(target, &experiments, display, &mut |measurement| {
+        self.run(target, &experiments, display, &mut |measurement| {
             let name = &measurement.experiment.workload;
             match places.get(name) {
-                Some((at, None)) => known.add_none(*at, &Sample::of(&self.cells[*at], &measurement)),
+                Some((at, None)) => known.add_none(*at, &Sample::of(&plan.cells[*at], &measurement)),
                 Some((at, Some(tenant))) => {
-                    known.add_alone(*at, *tenant, &Sample::of(&self.cells[*at], &measurement));
+                    known.add_alone(*at, *tenant, &Sample::of(&plan.cells[*at], &measurement));
                 }
                 None => {
                     let probe = PROBES.iter().find(|probe| name.ends_with(probe.name()));
@@ -274,26 +210,26 @@ impl Plan {
     /// The first run that fails.
     pub fn make(
         &self,
-        bench: &Bench<'_>,
+        plan: &Plan,
         target: &OpenTarget,
         known: &Known,
         display: &mut Display,
     ) -> Result<Samples, Error> {
         let mut places = BTreeMap::new();
         let mut experiments = Vec::new();
-        for (at, subject) in self.subjects() {
-            for repetition in 1..=self.repetitions {
-                let cell = &self.cells[at];
+        for (at, subject) in plan.subjects() {
+            for repetition in 1..=plan.repetitions {
+                let cell = &plan.cells[at];
                 let experiment = match subject {
                     Subject::Alone(tenant) => {
                         let name = format!("{}, {} alone", cell.name, cell.groups[tenant].path);
-                        cell.alone(tenant, &self.run(bench, cell, name, repetition))
+                        cell.alone(tenant, &self.run_of(plan, cell, name, repetition))
                     }
                     Subject::Mechanism(number, setting) => {
-                        let (mechanism, setting) = (&self.mechanisms[number], &self.settings[&(at, number)][setting]);
+                        let (mechanism, setting) = (&plan.mechanisms[number], &plan.settings[&(at, number)][setting]);
                         let name = format!("{}, {} {}", cell.name, mechanism.name, setting.text);
                         let told: Told = mechanism.told(cell, at, setting, known);
-                        cell.experiment(told, &self.run(bench, cell, name, repetition))
+                        cell.experiment(told, &self.run_of(plan, cell, name, repetition))
                     }
                 };
                 places.insert((experiment.workload.clone(), repetition), (at, subject));
@@ -301,12 +237,12 @@ impl Plan {
             }
         }
         // A drift of the device becomes noise if all repetitions of all subjects are in one order.
-        shuffle(&mut experiments, &mut Stream::of(self.seed, "isolation/order"));
+        shuffle(&mut experiments, &mut Stream::of(plan.seed, "isolation/order"));
         let mut samples = Samples::new();
-        bench.run(target, &experiments, display, &mut |measurement| {
+        self.run(target, &experiments, display, &mut |measurement| {
             let Experiment { workload, set, .. } = &measurement.experiment;
             if let Some((at, subject)) = places.get(&(workload.clone(), *set)) {
-                let sample = Sample::of(&self.cells[*at], &measurement);
+                let sample = Sample::of(&plan.cells[*at], &measurement);
                 samples.entry((*at, *subject)).or_default().insert(*set, sample);
             }
         })?;

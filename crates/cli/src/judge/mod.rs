@@ -4,23 +4,10 @@
 //! scenario + arguments -> cells -> runs (all processors) -> series -> field (figures of a cell) -> verdict -> summary, table
 //!                                              oracle (formula 4) ---^
 //! ```
-//! The rules of the verdict are pure functions in `verdict.rs`; no function in this directory reads
-//! a clock.
+//! Here are the options, the cells of the texts, and the runs; the crate `hoistway-study` has the rest, in pure functions.
 
-mod balance;
-mod cell_verdict;
 mod cells;
-mod field;
-pub mod format;
-mod json;
-mod oracle;
-mod phases;
 mod runs;
-mod series;
-mod settling;
-mod show;
-mod summary;
-mod verdict;
 mod views;
 
 use hoistway_experiment::{Exit, SchedulerSpec};
@@ -30,13 +17,15 @@ use crate::interrupt::Interrupt;
 use crate::progress::Display;
 use crate::run_test::arguments::SchedulerArguments;
 use crate::run_test::arguments::TestArguments;
-use crate::run_test::explain::Curves;
 use crate::run_test::schedulers;
 use crate::scenario::Scenario;
 use crate::target::HostName;
-use cell_verdict::CellVerdict;
 use hoistway::plan::machine;
-use runs::Plan;
+use hoistway_study::explain::Curves;
+use hoistway_study::judge::cell_verdict::CellVerdict;
+use hoistway_study::judge::runs::Plan;
+use hoistway_study::judge::show;
+use runs::Runner;
 use views::Views;
 
 /// Runs and judges a scenario.
@@ -44,7 +33,8 @@ pub fn run(scenario: &Scenario, user: &TestArguments, reporter: Reporter) -> Out
     check_options(user)?;
     let views = Views::read(&user.output.show)?;
     let plan = plan(scenario, user, reporter)?;
-    plan.check()?;
+    let runner = Runner { plan: &plan, workers: user.repetition.workers.map_or_else(machine::cpus, usize::from) };
+    runner.check()?;
     if user.output.dry_run {
         print(&show::plan(&plan))?;
         return Ok(Exit::Done);
@@ -59,7 +49,7 @@ pub fn run(scenario: &Scenario, user: &TestArguments, reporter: Reporter) -> Out
         plan.count()
     ));
     let mut display = Display::new(user.output.progress, reporter.quiet, false, None).condensed();
-    let outcome = plan.make(&interrupt, &mut display);
+    let outcome = runner.make(&interrupt, &mut display);
     display.end();
     let runs = outcome?;
     let mut curves = Curves::new();
@@ -106,8 +96,7 @@ fn plan(scenario: &Scenario, user: &TestArguments, reporter: Reporter) -> Result
     if seeds.is_empty() {
         return Err(Error::usage("there is no seed", "write seeds = [1, 2, 3, 4], or give --seeds 1,2,3,4"));
     }
-    let workers = user.repetition.workers.map_or_else(machine::cpus, usize::from);
-    Ok(Plan { cells, schedulers: all, judged_schedulers: count, seeds, workers })
+    Ok(Plan { cells, schedulers: all, judged_schedulers: count, seeds })
 }
 
 /// The user's options with other schedulers.

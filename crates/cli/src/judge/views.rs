@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use hoistway_report::page::verdicts::{self, VerdictDot, VerdictPanel, Verdicts};
 
-use super::cell_verdict::CellVerdict;
-use super::runs::Plan;
-use super::verdict::Verdict;
-use super::{json, show};
 use crate::exit::Error;
 use crate::formats;
 use crate::run_test::arguments::ShowArguments;
+use hoistway_study::judge::cell_verdict::CellVerdict;
+use hoistway_study::judge::runs::Plan;
+use hoistway_study::judge::verdict::Verdict;
+use hoistway_study::judge::{json, show};
 
 const FORMATS: [(&str, Format); 4] =
     [("text", Format::Text), ("json", Format::Json), ("html", Format::Html), ("figure", Format::Figure)];

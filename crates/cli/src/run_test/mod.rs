@@ -17,7 +17,6 @@ mod advise;
 pub mod arguments;
 mod blkio;
 pub mod compare;
-pub mod explain;
 pub mod foreign;
 pub mod groups;
 pub mod host;

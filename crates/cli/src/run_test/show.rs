@@ -9,10 +9,10 @@ use hoistway_experiment::assertion::Column;
 use hoistway_report::table::TextOptions;
 use hoistway_report::{Results, csv, json, markdown, page, table};
 
-use super::explain;
 use super::store::write;
 use crate::exit::{Error, print};
 use crate::run_test::arguments::ShowArguments;
+use hoistway_study::explain;
 
 /// Default percentiles of CSV files.
 const CSV_PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];

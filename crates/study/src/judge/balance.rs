@@ -13,7 +13,7 @@ use hoistway_experiment::entitlement::{Entitlement, of_groups};
 use hoistway_experiment::job::Mix;
 use hoistway_experiment::measurement::SoloRates;
 
-use super::cells::Cell;
+use super::cell::Cell;
 use super::field::{present, present_groups};
 
 /// A tenant whose requests are this many times as large as another's fills a device with work that the

@@ -4,9 +4,9 @@
 use hoistway_experiment::attainable::{Attainable, Curve, Tenant};
 use hoistway_experiment::{Group, SchedulerSpec};
 
-use super::cells::Cell;
+use super::cell::Cell;
 use super::field::present_groups;
-use crate::run_test::explain::{self, Curves};
+use crate::explain::{self, Curves};
 
 /// The device's throughput for the tenants of a cell, and those tenants.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use hoistway_device::Anchor;
 use hoistway_report::json::Json;
 
-use super::rows::Row;
+use super::row::Row;
 
 /// A row with its figures on one model.
 pub struct Fitted<'a> {

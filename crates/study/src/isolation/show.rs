@@ -3,7 +3,7 @@
 
 use super::desideratum::Desideratum;
 use super::document::{CellResult, CellRow, Document, MechanismRow, Verdict};
-use super::runs::Plan;
+use super::plan::Plan;
 use crate::columns::grid;
 
 /// What the marks of figures mean.

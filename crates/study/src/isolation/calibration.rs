@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use hoistway_experiment::{Experiment, Group, Measurement, SchedulerSpec, Weight};
 
-use super::cells::{Cell, Run};
+use super::cell::{Cell, Run};
 use super::desideratum::Desideratum;
 use super::mechanism::Told;
 use super::rounds::Sample;
-use crate::exit::Error;
+use hoistway::Error;
 use hoistway::plan::workloads;
 
 /// A latency for mechanisms that need one before any was measured, in nanoseconds.

@@ -7,8 +7,8 @@ use hoistway_experiment::statistics::Estimate;
 
 use super::desideratum::{Desideratum, Score, TradeOff, best_trade_off, front};
 use super::document::{CellResult, CellRow, DesideratumRow, Figure, MechanismRow, SettingRow, Verdict};
+use super::plan::{Plan, Samples, Subject};
 use super::rounds::Sample;
-use super::runs::{Plan, Samples, Subject};
 
 /// Repetitions by number.
 type Repetitions = BTreeMap<u32, Sample>;

@@ -5,11 +5,10 @@ use hoistway_block::Nanos;
 use hoistway_experiment::{Group, SchedulerSpec, Weight};
 
 use super::calibration::{CostModel, Known};
-use super::cells::Cell;
+use super::cell::Cell;
 use super::desideratum::Desideratum;
 use super::format::MechanismText;
-use crate::exit::Error;
-use crate::target::HostName;
+use hoistway::Error;
 use hoistway::plan::groups::priority;
 
 /// The least limit in bytes per second that the kernel accepts.
@@ -120,11 +119,11 @@ impl Mechanism {
     ///
     /// # Errors
     /// A specification or a setting that cannot be parsed.
-    pub fn read(text: &MechanismText, host: HostName) -> Result<Self, Error> {
+    pub fn read(text: &MechanismText, is_native: bool) -> Result<Self, Error> {
         let inside = |error: Error| error.inside(&format!("mechanism {}", text.name));
         let setting = |text: &str| Setting::parse(text).map_err(inside);
         let spec = |text: &str| text.parse::<SchedulerSpec>().map_err(|wrong| inside(Error::from(wrong)));
-        let native = text.native.as_deref().filter(|_| host == HostName::Native);
+        let native = text.native.as_deref().filter(|_| is_native);
         Ok(Self {
             name: text.name.clone(),
             scheduler: spec(native.unwrap_or(&text.sched))?,
@@ -235,7 +234,7 @@ fn whole(value: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isolation::cells::tests::cell_of;
+    use crate::isolation::cell::tests::cell_of;
 
     fn mechanism(sched: &str, limiter: Option<&str>, is_limits: bool) -> Mechanism {
         let text = MechanismText {
@@ -250,7 +249,7 @@ mod tests {
             important: String::new(),
             knob: Vec::new(),
         };
-        Mechanism::read(&text, HostName::Simulator).unwrap()
+        Mechanism::read(&text, false).unwrap()
     }
 
     fn told(mechanism: &Mechanism, setting: &str) -> Told {

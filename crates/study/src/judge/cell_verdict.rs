@@ -2,7 +2,7 @@
 //! how steady the throughput was.
 
 use super::balance::{Balance, Goal, balance, goal};
-use super::cells::Cell;
+use super::cell::Cell;
 use super::field::{present, score, variation};
 use super::format::Kind;
 use super::oracle::Oracle;
@@ -10,7 +10,7 @@ use super::phases::phases;
 use super::runs::{Plan, Runs};
 use super::settling::{Settling, settling};
 use super::verdict::{FULL, Field};
-use crate::run_test::explain::Curves;
+use crate::explain::Curves;
 
 /// A cell with its figures.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use hoistway_experiment::measurement::SoloRates;
 use hoistway_experiment::share::{Fairness, due_up_to};
 use hoistway_experiment::{Group, ShareUnit};
 
-use super::cells::Cell;
+use super::cell::Cell;
 use super::runs::Run;
 use super::series::{BIN_NS, Series};
 use super::verdict::{SMALLEST_SHARE, Score};

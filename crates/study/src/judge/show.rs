@@ -1,8 +1,8 @@
 //! Judged cells as text: a row per cell, then a summary of all of them.
 
 use super::balance::{Balance, Goal};
+use super::cell::Cell;
 use super::cell_verdict::CellVerdict;
-use super::cells::Cell;
 use super::format::Kind;
 use super::runs::Plan;
 use super::summary::{Counts, Medium, goal_ns};

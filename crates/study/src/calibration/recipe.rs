@@ -9,7 +9,7 @@ use hoistway_experiment::{Experiment, Histogram, Machine, Measurement, Scheduler
 use hoistway_workload::Job;
 use hoistway_workload::fio::{self, Surroundings};
 
-use crate::exit::Error;
+use hoistway::Error;
 use hoistway::plan::{times, workloads};
 
 /// Upper bound of the duration of a run whose jobs end by themselves.

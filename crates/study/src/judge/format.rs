@@ -27,7 +27,7 @@ use hoistway_block::Nanos;
 use hoistway_block::time::SECOND;
 use serde::{Deserialize, Deserializer};
 
-use crate::units;
+use hoistway_experiment::units;
 
 /// `[judge]`: which schedulers are judged and compared, and for how long.
 #[derive(Clone, Debug, Deserialize)]

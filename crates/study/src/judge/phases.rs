@@ -1,7 +1,7 @@
 //! Divides a cell's runs into phases: the start and each change begin a phase, whose later part is
 //! the steady state.
 
-use super::cells::Cell;
+use super::cell::Cell;
 use super::field::measured_bins;
 use super::format::Kind;
 use super::series::{BIN_NS, PER_SECOND, Series};

@@ -5,7 +5,7 @@
 //! keeps a parameter in place if no row depends on it. The search is deterministic, and the trials
 //! of one step are independent of each other, so that they can run on all CPUs at once.
 
-use crate::exit::Error;
+use hoistway::Error;
 
 /// A free parameter.
 #[derive(Clone, Debug)]

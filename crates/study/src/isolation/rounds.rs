@@ -8,7 +8,7 @@ use hoistway_experiment::share::Fairness;
 use hoistway_experiment::steady_state::{self, ROUNDS};
 use hoistway_experiment::{Histogram, Measurement, histogram};
 
-use super::cells::{BIN_NS, Cell};
+use super::cell::{BIN_NS, Cell};
 use super::desideratum::{Desideratum, HAS_ITS_DUE};
 
 /// Shortest window in which a returning tenant's rate is observed, in bins of a millisecond, and
