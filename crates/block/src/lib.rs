@@ -26,6 +26,7 @@
 
 mod extent;
 mod identity;
+pub mod names;
 mod operation;
 mod priority;
 pub mod random;

@@ -9,7 +9,7 @@ use hoistway_elevator::registry::{self, Entry};
 use hoistway_elevator::tunable::Tunable;
 use hoistway_elevator::{Configuration, Limiter, LimiterConfiguration, Version};
 use hoistway_experiment::Exit;
-use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::diagnostic::did_you_mean;
 use hoistway_experiment::machine::{KEYS, Key};
 use hoistway_report::json::Json;
 use hoistway_workload::fio::{self, Class};
@@ -63,7 +63,7 @@ pub fn run(arguments: &ListArguments) -> Outcome {
 
 fn unknown(name: &str) -> Error {
     let known = || SUBJECTS.into_iter().chain(registry::entries().map(|entry| entry.name));
-    let meant = nearest(name, known()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+    let meant = did_you_mean(name, known());
     let all: Vec<&str> = known().collect();
     Error::usage(format!("there is no list of '{name}'"), format!("{meant}there are: {}", all.join(", ")))
 }

@@ -14,7 +14,7 @@ use hoistway_linux::input::Ceiling;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::diagnostic::did_you_mean;
 use serde::Deserialize;
 
 use crate::arguments::Command;
@@ -252,8 +252,7 @@ impl Scenario {
 }
 
 fn meant(name: &str, known: &[String]) -> String {
-    let near = nearest(name, known.iter().map(String::as_str));
-    near.map_or_else(String::new, |near| format!("did you mean '{near}'? "))
+    did_you_mean(name, known.iter().map(String::as_str))
 }
 
 /// The arguments of `hoistway test` without options, to which `--group` and `-w` of a cell are

@@ -3,7 +3,7 @@
 
 use clap::Args;
 use hoistway_experiment::Exit;
-use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::diagnostic::did_you_mean;
 use hoistway_export::configuration::keys;
 use hoistway_export::server::devices::report::StatusAnswer;
 use hoistway_report::json::ResultDocument;
@@ -68,7 +68,7 @@ pub fn run(arguments: &SchemaArguments) -> Outcome {
     };
     let names = OUTPUTS.map(|output| output.name);
     let Some(output) = OUTPUTS.iter().find(|output| output.name == name) else {
-        let meant = nearest(name, names).map_or_else(String::new, |near| format!("did you mean '{near}'? "));
+        let meant = did_you_mean(name, names);
         return Err(Error::usage(
             format!("there is no schema of an output '{name}'"),
             format!("{meant}(available: {})", names.join(", ")),

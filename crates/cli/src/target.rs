@@ -302,8 +302,8 @@ fn host(text: &str) -> Result<HostName, Error> {
         "engine" => Ok(HostName::Engine),
         "native" | "kernel" => Ok(HostName::Native),
         _ => {
-            let meant = hoistway_experiment::diagnostic::nearest(text, ["simulator", "engine", "native", "kernel"]);
-            let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+            let meant =
+                hoistway_experiment::diagnostic::did_you_mean(text, ["simulator", "engine", "native", "kernel"]);
             let what = format!("there is no host '{text}'");
             Err(Error::usage(what, format!("{meant}hosts are simulator (sim), engine and native (kernel)"))
                 .at("--host"))

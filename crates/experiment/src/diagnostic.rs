@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// "Did you mean": the nearest of the existing names, if it is near enough to be a typing error.
-pub use hoistway_workload::nearest;
+pub use hoistway_workload::{did_you_mean, nearest};
 
 /// Longest line of a message that is shown whole, in bytes.
 const SHOWN_BYTES: usize = 2_000;

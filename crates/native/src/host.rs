@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use hoistway_block::Nanos;
-use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::diagnostic::did_you_mean;
 use hoistway_experiment::measurement::{DeviceCounters, DirectionCounters, Flag, GroupMeasurement};
 use hoistway_experiment::{
     Areas, Experiment, GROUP_LIMITER, Host, IssuerPlace, Limits, Measurement, Progress, Refusal, RunError, TargetFacts,
@@ -186,7 +186,7 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
     }
     if !is_offered {
         let names = || schedulers.names.iter().map(String::as_str);
-        let meant = nearest(name, names()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+        let meant = did_you_mean(name, names());
         let message = format!("the kernel offers no scheduler '{name}' for {}", queue.name());
         // The kernel loads its own schedulers automatically, and ours if the module is installed.
         let ours = if tunables::is_of_our_module(name) { tunables::HOW_TO_LOAD } else { "" };

@@ -5,7 +5,7 @@
 //! the hierarchy; the keys are those of the lines. Without keys the kernel uses its defaults for
 //! the class of the device (`model=auto`).
 
-use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::diagnostic::did_you_mean;
 use hoistway_experiment::io_cost_lines::{ModelValues, Percent, QosValues, parse_model, parse_qos};
 use hoistway_experiment::{Refusal, SchedulerSpec};
 use hoistway_linux::cgroup::{Hierarchy, Version};
@@ -127,7 +127,7 @@ pub fn is_there() -> bool {
 /// The refusal of a setting that neither the lines nor the queue have.
 pub fn no_such_key(key: &str, of_queue: impl Iterator<Item = &'static str> + Clone) -> Refusal {
     let names = keys().chain(of_queue);
-    let meant = nearest(key, names.clone()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+    let meant = did_you_mean(key, names.clone());
     let available = names.collect::<Vec<_>>().join(", ");
     Refusal::usage(format!("{NAME} has no setting '{key}'"), format!("{meant}(available: {available})"))
 }

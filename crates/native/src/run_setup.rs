@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::diagnostic::did_you_mean;
 use hoistway_experiment::measurement::{SchedulerInForce, TunableInForce};
 use hoistway_experiment::{Experiment, Group, Refusal, RunError, SchedulerSpec};
 use hoistway_linux::block_queue::BlockQueue;
@@ -335,7 +335,7 @@ fn rates_of(group: &Group) -> Rates {
 
 /// The refusal of a tunable that a scheduler does not have; `names` are those that it has.
 pub fn no_such_tunable<'a>(scheduler: &str, key: &str, names: impl Iterator<Item = &'a str> + Clone) -> Refusal {
-    let meant = nearest(key, names.clone()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+    let meant = did_you_mean(key, names.clone());
     let available = names.collect::<Vec<_>>().join(", ");
     Refusal::usage(format!("{scheduler} has no tunable '{key}'"), format!("{meant}(available: {available})"))
 }

@@ -81,8 +81,7 @@ impl FromStr for Goal {
             "latency" => Ok(Goal::Latency),
             "fairness" => Ok(Goal::Fairness),
             _ => {
-                let meant = hoistway_experiment::diagnostic::nearest(text, NAMES);
-                let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+                let meant = hoistway_experiment::diagnostic::did_you_mean(text, NAMES);
                 Err(Diagnostic::new(
                     format!("there is no goal '{text}'"),
                     format!("{meant}goals: {}", NAMES.join(", ")),

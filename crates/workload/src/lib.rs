@@ -51,4 +51,4 @@ pub use issuer::{Call, Check, Ending, Flows, Io, Issuer, Next, Unsuitable, part_
 pub use job::{Engine, Job};
 pub use program::Program;
 pub use replay::Replay;
-pub use suggest::nearest;
+pub use suggest::{did_you_mean, nearest};

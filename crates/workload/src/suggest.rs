@@ -1,34 +1,25 @@
 //! "Did you mean": the nearest of the permitted names, if it is near enough to be a typing error.
 
+use hoistway_block::names::edits;
+
 /// The candidate nearest to `given`, if it differs by at most 2 edits or a third of its length and
 /// has something in common with it; case-insensitive.
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A longer name is no typing error of any keyword, and the table below is quadratic.
+    // A longer name is no typing error of any keyword, and the work is quadratic.
     if given.len() > 64 {
         return None;
     }
     let given = given.to_lowercase();
     let allowed = (given.chars().count() / 3).max(2);
-    let distances = candidates.into_iter().map(|name| (distance(&given, &name.to_lowercase()), name));
+    let distance = |name: &str| edits(given.chars(), name.to_lowercase().chars());
+    let distances = candidates.into_iter().map(|name| (distance(name), name));
     let near = distances.filter(|(edits, name)| *edits <= allowed && *edits < name.chars().count());
     near.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
 
-/// Number of edits (insert, delete, replace) that turn one text into the other (Levenshtein
-/// distance).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+/// `did you mean 'x'? `, with a blank behind it, for the beginning of a remedy; empty if no candidate is near.
+pub fn did_you_mean<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(given, candidates).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use hoistway_device::{Anchor, Model, Preset, Setting, Unit};
 use hoistway_experiment::Exit;
-use hoistway_experiment::diagnostic::nearest;
+use hoistway_experiment::diagnostic::did_you_mean;
 use hoistway_report::json::Json;
 
 use super::rows::Runner;
@@ -213,8 +213,7 @@ fn free(settings: &[Setting], key: &str) -> Result<Free, Error> {
         return Ok(free);
     }
     let Some(setting) = settings.iter().find(|setting| setting.key == key) else {
-        let meant = nearest(key, settings.iter().map(|setting| setting.key.as_str()));
-        let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+        let meant = did_you_mean(key, settings.iter().map(|setting| setting.key.as_str()));
         let what = format!("the model has no parameter '{key}'");
         return Err(Error::usage(what, format!("{meant}all of them: hoistway list devices")));
     };

@@ -99,8 +99,7 @@ fn swept(host: HostName, specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<S
     if specs.iter().all(|spec| !has(host, spec, key)) {
         let known = specs.iter().flat_map(|spec| names(host, spec));
         let names: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
-        let meant = hoistway_experiment::diagnostic::nearest(key, known);
-        let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+        let meant = hoistway_experiment::diagnostic::did_you_mean(key, known);
         let what = format!("none of {} has a tunable '{key}'", names.join(", "));
         return Err(Error::usage(what, format!("{meant}hoistway list NAME shows what a scheduler has")));
     }

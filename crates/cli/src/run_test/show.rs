@@ -164,8 +164,7 @@ pub fn stored_text(results: &Results<'_>) -> String {
 
 fn unknown(name: &str) -> Error {
     let names = FORMATS.map(|(name, _)| name);
-    let meant = hoistway_experiment::diagnostic::nearest(name, names);
-    let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+    let meant = hoistway_experiment::diagnostic::did_you_mean(name, names);
     Error::usage(format!("there is no format '{name}'"), format!("{meant}formats are {}", names.join(", ")))
 }
 

@@ -182,8 +182,7 @@ impl Opened {
 fn named(name: &str) -> Result<&'static Format, Error> {
     format_of_name(name).ok_or_else(|| {
         let names = || FORMATS.iter().map(|format| format.name);
-        let meant = hoistway_experiment::diagnostic::nearest(name, names());
-        let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+        let meant = hoistway_experiment::diagnostic::did_you_mean(name, names());
         let known = names().collect::<Vec<_>>().join(", ");
         Error::usage(format!("there is no format '{name}'"), format!("{meant}known are {known}"))
     })

@@ -274,8 +274,7 @@ fn as_it_is(device: Device) -> Device {
 fn check_offered(device: &Device, only: &[SchedulerSpec]) -> Result<(), Error> {
     let Some(missing) = only.iter().find(|spec| !device.offers(&spec.name)) else { return Ok(()) };
     let names = || device.schedulers.iter().map(String::as_str);
-    let meant = hoistway_experiment::diagnostic::nearest(&missing.name, names());
-    let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+    let meant = hoistway_experiment::diagnostic::did_you_mean(&missing.name, names());
     let what = format!("there is no scheduler '{}' for {}", missing.name, device.name);
     Err(Error::usage(what, format!("{meant}(available: {})", device.schedulers.join(", "))).at("--candidates"))
 }

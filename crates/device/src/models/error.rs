@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::parameter::Parameter;
+use hoistway_block::names::edits;
 
 /// Why a model's text or file was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,8 +39,9 @@ pub(crate) fn unknown_key<'a>(key: &str, known: impl Iterator<Item = (String, &'
         return format!("the model has no parameter '{key}': it lacks its unit; nearest: {}", shown(meant));
     }
     let distance = |(name, parameter): &&(String, &Parameter)| {
-        let by_alias = if parameter.alias.is_empty() { usize::MAX } else { edit_distance(parameter.alias, key) };
-        edit_distance(name, key).min(by_alias)
+        let by_alias =
+            if parameter.alias.is_empty() { usize::MAX } else { edits(key.chars(), parameter.alias.chars()) };
+        edits(key.chars(), name.chars()).min(by_alias)
     };
     let nearest = known.iter().min_by_key(distance).map_or_else(String::new, shown);
     format!("the model has no parameter '{key}'; nearest: {nearest}. All of them: hoistway list devices")
@@ -55,21 +57,5 @@ pub(crate) fn bad_value(key: &str, parameter: &Parameter, value: &str) -> String
 
 /// The most similar of these names, however different it is; empty if there are no names.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
-    known.min_by_key(|known| edit_distance(known, name)).unwrap_or("")
-}
-
-/// Number of insertions, deletions and replacements between two names (Levenshtein distance).
-fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<_> = right.chars().collect();
-    let mut row: Vec<_> = (0..=right.len()).collect();
-    for (line, from) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, to) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
+    known.min_by_key(|known| edits(name.chars(), known.chars())).unwrap_or("")
 }

@@ -2,7 +2,7 @@
 
 use super::{Assertion, Figure, IoDirection, Metric, Operator, Quantity, Scope, Selector, Statistic, Value};
 use crate::Diagnostic;
-use crate::diagnostic::nearest;
+use crate::diagnostic::did_you_mean;
 
 /// Units of numbers, with the factor to bytes/s, nanoseconds or a ratio.
 const UNITS: [(&str, Quantity, f64); 13] = [
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         let name = self.take(|c| c.is_ascii_alphanumeric() || c == '_');
         let Some(metric) = Metric::named(name) else {
             let names = Metric::ALL.map(|row| row.0);
-            let meant = nearest(name, names).map(|meant| format!("did you mean '{meant}'? ")).unwrap_or_default();
+            let meant = did_you_mean(name, names);
             self.at = start;
             let what = if name.is_empty() { "a metric is missing".to_owned() } else { format!("no metric '{name}'") };
             return Err(self.wrong(what, format!("{meant}metrics are {}", names.join(", "))));

@@ -292,8 +292,7 @@ impl Described {
             "ioprio" => self.group.priority = Some(priority(value)?.0),
             "priority" => self.group.group_priority = Some(value.parse()?),
             _ => {
-                let meant = hoistway_experiment::diagnostic::nearest(key, KEYS);
-                let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+                let meant = hoistway_experiment::diagnostic::did_you_mean(key, KEYS);
                 let what = format!("a group has no '{key}'");
                 return Err(Error::usage(what, format!("{meant}there are: {}", KEYS.join(", "))));
             }

@@ -41,8 +41,7 @@ fn bad_name(bad: BadName) -> Error {
         BadName::Overrides(diagnostics) => diagnostics.into(),
         BadName::Unknown { given } => {
             let code = given.split(':').next().unwrap_or("");
-            let nearest = hoistway_experiment::diagnostic::nearest(code, name::names());
-            let meant = nearest.map_or_else(String::new, |code| format!("did you mean '{code}'? "));
+            let meant = hoistway_experiment::diagnostic::did_you_mean(code, name::names());
             let known = name::names().collect::<Vec<_>>().join(" ");
             Error::usage(
                 format!("unknown workload '{given}'"),

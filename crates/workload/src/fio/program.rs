@@ -140,8 +140,7 @@ pub(super) fn override_one(draft: &mut Draft, key: &str, value: Option<&str>, pl
             findings.error(place, message, format!("it takes {all}"));
         }
         None => {
-            let hint = crate::suggest::nearest(key, own().chain(HONOURED.iter().copied()));
-            let hint = hint.map_or_else(String::new, |name| format!("did you mean '{name}'? "));
+            let hint = crate::suggest::did_you_mean(key, own().chain(HONOURED.iter().copied()));
             findings.error(
                 place,
                 format!("unknown setting '{key}' of {}", program.name()),
