@@ -19,16 +19,16 @@ pub(crate) fn check<E: Elevator>(queue: &RequestQueue<E>) -> Result<(), Violatio
     for slot in 0..queue.requests.capacity() {
         if let Some(id) = queue.requests.id_of(slot) {
             check_request(queue, id, &mut totals)?;
-        } else if queue.dispatch_links.is_linked(slot) {
+        } else if queue.links.is_linked(slot) {
             return broken("a free slot is on no list and in no merge hash", slot);
         }
     }
-    if totals.hashed != queue.findable {
+    if totals.hashed != queue.merges.findable() {
         return broken("requests that can be found by their end are counted", totals.hashed);
     }
     check_totals(queue, &totals)?;
-    queue.check_lists(totals.sectors)?;
-    for limiter in &queue.limiters {
+    queue.pool.check(totals.sectors, queue.is_switching())?;
+    for limiter in queue.limiters.iter() {
         limiter.check()?;
     }
     queue.elevator.check(&queue.requests)
@@ -57,7 +57,7 @@ fn check_request<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &m
     totals.limited += u32::from(slot.marks.has(Marks::LIMITED));
     totals.hashed += u32::from(slot.marks.has(Marks::HASHED));
     let end = request.attributes.extent.end();
-    if slot.marks.has(Marks::HASHED) && (request.place != Place::Queued || !queue.is_findable(id, end)) {
+    if slot.marks.has(Marks::HASHED) && (request.place != Place::Queued || !queue.merges.holds(&queue.links, id, end)) {
         return broken("the merge hash holds queued requests at their present end", id.slot());
     }
     if matches!(request.place, Place::Queued) && !slot.marks.has(Marks::INSERTED) {
@@ -70,7 +70,7 @@ fn check_request<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &m
 fn check_bios<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &mut Totals) -> Result<(), Violation> {
     let request = queue.requests.attributes(id);
     totals.alone += u32::from(matches!(queue.slots.at(id.slot()).members(), Members::Alone(_)));
-    let is_contiguous = request.operation != Operation::Discard || queue.limits.max_discard_segments <= 1;
+    let is_contiguous = request.operation != Operation::Discard || queue.settings.limits.max_discard_segments <= 1;
     let mut at_sector = request.extent.first_sector;
     let mut sectors: u64 = 0;
     for (_, bio) in queue.bios_of(id) {
@@ -92,15 +92,12 @@ fn check_bios<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &mut 
 }
 
 fn check_totals<E: Elevator>(queue: &RequestQueue<E>, totals: &Totals) -> Result<(), Violation> {
-    let mut waiting: u32 = 0;
-    for chain in queue.waiting {
-        waiting += u32::try_from(queue.bios.iter(chain).count()).unwrap_or(u32::MAX);
-    }
+    let waiting = queue.pool.waiting(&queue.bios);
     let recorded = totals.bios + waiting + queue.held_by_limiters() - totals.alone;
     let counted = [
-        ("every request but flush commands holds a tag", totals.tagged, queue.tags.in_use()),
-        ("limited requests are counted", totals.limited, queue.tags.limited()),
-        ("started requests are counted as in the device", totals.started, queue.in_device_total),
+        ("every request but flush commands holds a tag", totals.tagged, queue.pool.tags().in_use()),
+        ("limited requests are counted", totals.limited, queue.pool.tags().limited()),
+        ("started requests are counted as in the device", totals.started, queue.device.started()),
         (
             "every bio waits or is in a request",
             totals.bios + waiting + queue.held_by_limiters(),
@@ -113,9 +110,8 @@ fn check_totals<E: Elevator>(queue: &RequestQueue<E>, totals: &Totals) -> Result
             return broken(what, found);
         }
     }
-    let listed: u32 = queue.dispatch_lists.iter().map(hoistway_elevator::structures::List::len).sum();
-    if listed != queue.dispatch_total {
-        return broken("the dispatch lists hold the chosen requests", listed);
+    match queue.device.broken() {
+        Some((what, found)) => broken(what, found),
+        None => Ok(()),
     }
-    Ok(())
 }

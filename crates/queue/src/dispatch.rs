@@ -41,14 +41,13 @@ impl<E: Elevator> RequestQueue<E> {
     /// [`Next::Start`].
     #[inline]
     pub fn dispatch(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
-        if self.is_gated
+        if self.gate.is_closed()
             && let Some(answer) = self.gate(queue, now)
         {
             return answer;
         }
-        let index = u32::from(queue.0);
-        let has_room = *self.in_device.at(index) < self.depth.device;
-        if !self.dispatch_lists.at(index).is_empty() {
+        let has_room = self.device.has_room(queue, self.settings.configuration.depth.device);
+        if self.device.has_chosen(queue) {
             return if has_room { self.start_chosen(queue, now) } else { Next::DeviceFull };
         }
         if !has_room {
@@ -69,10 +68,9 @@ impl<E: Elevator> RequestQueue<E> {
     /// nothing, so that a host may skip the call until another event.
     #[inline]
     pub fn is_dispatch_idle(&self, queue: HardwareQueue) -> bool {
-        let index = u32::from(queue.0);
-        let has_room = *self.in_device.at(index) < self.depth.device;
-        let has_chosen = !self.dispatch_lists.at(index).is_empty();
-        if self.is_gated || self.is_draining() {
+        let has_room = self.device.has_room(queue, self.settings.configuration.depth.device);
+        let has_chosen = self.device.has_chosen(queue);
+        if self.gate.is_closed() || self.switch.is_draining() {
             return false;
         }
         match (has_room, has_chosen) {
@@ -80,24 +78,22 @@ impl<E: Elevator> RequestQueue<E> {
             // While the average of busy rounds (see [`RequestQueue::round_ended`]) is above 0, a
             // dispatch changes it even if nothing is queued: a round in which the device had room
             // lowers it.
-            (true, false) => self.busy_average == 0 && !self.elevator.has_work(queue),
+            (true, false) => !self.device.is_busy() && !self.elevator.has_work(queue),
             (false, true) => true,
-            (false, false) => !self.era.look_ahead || !self.elevator.has_work(queue),
+            (false, false) => !self.settings.era.look_ahead || !self.elevator.has_work(queue),
         }
     }
 
     /// Starts the oldest of the requests chosen before.
     #[inline]
     fn start_chosen(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
-        let list = self.dispatch_lists.at_mut(u32::from(queue.0));
-        let slot = list.pop_front(&mut self.dispatch_links);
+        let slot = self.device.pop_front(&mut self.links, queue);
         let Some((id, request)) = slot.and_then(|slot| self.requests.move_slot_to(slot, Place::Started)) else {
             self.violations += 1;
             return Next::Empty;
         };
         request.issued_ns = now;
         let queue = request.attributes.hardware_queue;
-        self.dispatch_total = self.dispatch_total.wrapping_sub(1);
         self.started(id, queue, None, now)
     }
 
@@ -105,11 +101,10 @@ impl<E: Elevator> RequestQueue<E> {
     /// chosen even if no tag is free for it.
     #[inline]
     fn look_ahead(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
-        if self.era.look_ahead
+        if self.settings.era.look_ahead
             && let Choice::Request(id, _) = self.choose(queue, now)
         {
-            self.dispatch_lists.at_mut(u32::from(queue.0)).push_back(&mut self.dispatch_links, id.slot());
-            self.dispatch_total += 1;
+            self.device.push_back(&mut self.links, queue, id.slot());
             self.round_ended(queue, false);
         }
         Next::DeviceFull
@@ -117,7 +112,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     #[inline(always)]
     fn choose(&mut self, queue: HardwareQueue, now: Nanos) -> Choice {
-        if self.is_draining() {
+        if self.switch.is_draining() {
             return match self.elevator.drain(&self.requests, now) {
                 Some(id) => self.chosen(id, queue, None, now),
                 None => Choice::Nothing(Next::Empty),
@@ -128,15 +123,11 @@ impl<E: Elevator> RequestQueue<E> {
         }
         match self.elevator.choose(&self.requests, queue, now) {
             Dispatch::Request { id, reason } => {
-                if let Some(count) = self.reasons.get_mut(usize::from(reason.0)) {
-                    *count += 1;
-                }
+                self.count_reason(reason);
                 self.chosen(id, queue, Some(reason), now)
             }
             Dispatch::Hold { until, reason } => {
-                if let Some(count) = self.reasons.get_mut(usize::from(reason.0)) {
-                    *count += 1;
-                }
+                self.count_reason(reason);
                 self.trace(TraceKind::Held, RequestId::from_raw(hoistway_block::NIL), Some(reason), now);
                 Choice::Nothing(Next::Hold { until, reason })
             }
@@ -169,13 +160,12 @@ impl<E: Elevator> RequestQueue<E> {
     /// The request was passed to the driver.
     #[inline(always)]
     fn started(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) -> Next {
-        *self.in_device.at_mut(u32::from(queue.0)) += 1;
-        self.in_device_total += 1;
-        if self.era.drains == Drains::DispatchSort {
-            self.move_boundary(id);
+        self.device.enter(queue);
+        if self.settings.era.drains == Drains::DispatchSort {
+            self.device.move_boundary(id, self.requests.attributes(id).extent.end());
         }
         if !self.limiters.is_empty() {
-            self.limiters_issued(id, now);
+            self.limiters.issued(&self.requests, id, now);
         }
         if self.slots.at(id.slot()).marks.has(Marks::INSERTED) {
             let wake = self.elevator.started(&self.requests, id, now);
@@ -185,16 +175,16 @@ impl<E: Elevator> RequestQueue<E> {
         Next::Start { id, reason }
     }
 
-    /// Updates blk-mq's measure of a busy device: an integer moving average of the dispatch rounds
-    /// in which the device had no room for a request. A new round weighs one eighth.
-    pub(crate) fn round_ended(&mut self, queue: HardwareQueue, did_fit: bool) {
-        let was_busy = self.busy_average > 0;
-        if did_fit && !was_busy {
-            return;
+    #[inline(always)]
+    fn count_reason(&mut self, reason: Reason) {
+        if let Some(count) = self.reasons.get_mut(usize::from(reason.0)) {
+            *count += 1;
         }
-        self.busy_average = (7 * self.busy_average + if did_fit { 0 } else { 16 }) / 8;
-        let is_busy = self.busy_average > 0;
-        if is_busy != was_busy {
+    }
+
+    /// A dispatch round ended with room in the device, or without.
+    pub(crate) fn round_ended(&mut self, queue: HardwareQueue, did_fit: bool) {
+        if let Some(is_busy) = self.device.round_ended(did_fit) {
             self.elevator.busy_changed(queue, is_busy);
         }
     }

@@ -2,13 +2,13 @@
 //! enters a plug or the policy.
 
 use crate::bios::{Arrival, Members};
-use crate::era::{Allocation, Flushes, Specials};
+use crate::era::{Flushes, Specials};
 use crate::flush::Steps;
 use crate::merge::is_open_kind;
 use crate::slot::{Marks, Slot};
 use crate::{Full, Plug, RequestQueue, Submitted, TraceKind};
 use hoistway_block::{Flags, Nanos, Operation, RequestId, Sector};
-use hoistway_elevator::{Admission, Bio, Elevator, GroupState, Hint, Place, Position, Wake};
+use hoistway_elevator::{Bio, Elevator, GroupState, Hint, Place, Position, Wake};
 
 impl<E: Elevator> RequestQueue<E> {
     /// Submits a bio. `cookie` comes back in [`crate::Done`] when it has ended.
@@ -27,7 +27,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// As [`RequestQueue::submit`].
     pub fn submit_plugged(&mut self, bio: &Bio, cookie: u64, plug: &mut Plug, now: Nanos) -> Result<Submitted, Full> {
         // In the eras in which submitters have no plugs, the queue itself has one.
-        let plug = (self.era.plug_requests > 0).then_some(plug);
+        let plug = (self.settings.era.plug_requests > 0).then_some(plug);
         self.submit_through(bio, cookie, plug, now)
     }
 
@@ -86,7 +86,7 @@ impl<E: Elevator> RequestQueue<E> {
             // The submitter does not sleep for a limiter.
             return Ok(Submitted::Held);
         }
-        let limited = if self.switching.is_none() {
+        let limited = if !self.switch.is_underway() {
             match self.enter(arrival, bio, plug.as_deref_mut(), true, now) {
                 Entered::Merged(id) => {
                     self.merging_freed_a_request(now);
@@ -96,7 +96,7 @@ impl<E: Elevator> RequestQueue<E> {
                 Entered::NoTag { limited } => limited,
             }
         } else {
-            self.sleeps_apart(bio)
+            self.pool.sleeps_apart(bio)
         };
         let Some(index) = self.record(arrival, bio, now) else {
             self.bios.count_ended();
@@ -115,7 +115,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// Applies the era's meaning of the bio's flags. True if nothing is left to do.
     #[cold]
     fn flush_is_nothing(&self, bio: &mut Bio) -> bool {
-        match self.era.flushes {
+        match self.settings.era.flushes {
             Flushes::Unknown => {
                 bio.flags = bio.flags.without(Flags(Flags::PREFLUSH.0 | Flags::FUA.0)).with(Flags::SYNC)
             }
@@ -124,8 +124,8 @@ impl<E: Elevator> RequestQueue<E> {
             }
             Flushes::Barriers | Flushes::Machine => {}
         }
-        let is_unknown = self.era.flushes == Flushes::Unknown && bio.operation == Operation::Flush;
-        is_unknown || Steps::of(bio, &self.limits).is_nothing()
+        let is_unknown = self.settings.era.flushes == Flushes::Unknown && bio.operation == Operation::Flush;
+        is_unknown || Steps::of(bio, &self.settings.limits).is_nothing()
     }
 
     /// The record of a bio that is being submitted; takes one if there is none yet.
@@ -139,13 +139,13 @@ impl<E: Elevator> RequestQueue<E> {
     /// Makes a bio wait for a tag. It keeps a reference to its group, so that the group's id is not
     /// reused meanwhile.
     pub(crate) fn wait(&mut self, index: u32, limited: bool, now: Nanos) {
-        self.limiters_wait(index, now);
-        if self.tracing {
+        self.limiters.waits(index, now);
+        if self.trace.is_on() {
             let bio = self.bios.at(index).bio;
             self.trace_bio(TraceKind::Slept, &bio, RequestId::from_raw(hoistway_block::NIL), now);
         }
         self.groups.add_request(self.bios.at(index).bio.group);
-        self.bios.append(&mut self.waiting[usize::from(limited)], index);
+        self.pool.wait(&mut self.bios, index, limited);
     }
 
     /// The cookie of the oldest bio that was answered with [`Submitted::Waiting`] and has been
@@ -153,13 +153,13 @@ impl<E: Elevator> RequestQueue<E> {
     /// it.
     #[inline]
     pub fn take_admitted(&mut self) -> Option<u64> {
-        self.admitted.pop()
+        self.pool.take_admitted()
     }
 
     /// Whether [`RequestQueue::take_admitted`] has a cookie.
     #[inline]
     pub fn has_admitted(&self) -> bool {
-        !self.admitted.is_empty()
+        self.pool.has_admitted()
     }
 
     /// Gives the requests of a plug to the policy, in order of submission.
@@ -186,18 +186,18 @@ impl<E: Elevator> RequestQueue<E> {
         is_new: bool,
         now: Nanos,
     ) -> Entered {
-        let has_lists = self.era.allocation != Allocation::Tags;
+        let has_lists = self.pool.has_lists();
         if has_lists && let Err(limited) = self.begin_by_lists(bio, is_new, now) {
             return Entered::NoTag { limited };
         }
         let is_open = is_open_kind(bio);
-        let hint = if is_open && (is_new || self.era.searches_again) {
+        let hint = if is_open && (is_new || self.settings.era.searches_again) {
             match self.try_merge(arrival, bio, plug.as_deref(), now) {
                 Ok(id) => {
                     if let Arrival::Recorded(index) = arrival
                         && !self.limiters.is_empty()
                     {
-                        self.limiters_merged(index, now);
+                        self.limiters.merged(&self.bios, index, now);
                     }
                     if has_lists {
                         self.merged_by_lists(bio, is_new, now);
@@ -215,7 +215,7 @@ impl<E: Elevator> RequestQueue<E> {
             Err(limited) => return Entered::NoTag { limited },
         };
         let Some(id) = self.requests.allocate(*bio, now) else {
-            self.tags.give_back(limited);
+            self.pool.take_back(limited);
             return Entered::NoTag { limited };
         };
         let marks = if limited { Marks::LIMITED } else { Marks::NONE };
@@ -241,28 +241,12 @@ impl<E: Elevator> RequestQueue<E> {
         Entered::Queued(id)
     }
 
-    /// Takes a tag as blk-mq does, except that arrivals do not overtake waiting bios. An error
-    /// means that the bio has to wait. Both results say whether the request is limited, that is,
-    /// whether the policy allows it only a part of the tags ([`Admission::Shallow`]).
+    /// Takes a tag as blk-mq does ([`crate::pool::Pool::take`]).
     #[inline]
     fn take_tag(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<bool, bool> {
-        let admission = self.elevator.admit(bio, now);
-        let shallow = if let Admission::Shallow(depth) = admission { Some(depth) } else { None };
-        let limited = shallow.is_some();
-        let is_behind_others = is_new && !self.waiting[usize::from(limited)].is_empty();
-        let must = admission == Admission::Must;
-        if !must && (is_behind_others || !self.tags.take(shallow)) {
-            return Err(limited);
-        }
-        if must && !self.tags.take(None) {
-            // One slot per hardware queue is reserved for its flush command.
-            let slots = self.requests.capacity().saturating_sub(self.in_device.len());
-            if self.tags.in_use() >= slots {
-                return Err(limited);
-            }
-            self.tags.take_beyond();
-        }
-        Ok(limited)
+        // One slot per hardware queue is reserved for its flush command.
+        let slots = self.requests.capacity().saturating_sub(self.device.queues());
+        self.pool.take(self.elevator.admit(bio, now), is_new, slots)
     }
 
     /// Adds a request to a plug, which is flushed first if it is full enough.
@@ -270,7 +254,7 @@ impl<E: Elevator> RequestQueue<E> {
         // The newest may have been taken back.
         let newest = plug.newest().and_then(|id| self.requests.in_slot(id.slot()).filter(|(live, _)| *live == id));
         let newest_sectors = newest.map_or(0, |(_, request)| request.attributes.extent.sectors);
-        if plug.len() >= self.era.plug_requests || newest_sectors >= self.era.plug_sectors {
+        if plug.len() >= self.settings.era.plug_requests || newest_sectors >= self.settings.era.plug_sectors {
             self.unplug(plug, now);
         }
         if !plug.push(id) {
@@ -302,11 +286,9 @@ impl<E: Elevator> RequestQueue<E> {
     /// request's end if others may merge into it.
     #[inline(always)]
     fn insert_inline(&mut self, id: RequestId, at: Position, open_end: Option<Sector>, now: Nanos) {
-        self.sequence += 1;
-        let is_carrying = self.is_carrying();
         let slot = self.slots.at_mut(id.slot());
-        slot.set_sequence(self.sequence);
-        if is_carrying {
+        self.switch.carried().number(slot);
+        if self.switch.is_carrying() {
             self.carry(id);
             return;
         }
@@ -323,17 +305,14 @@ impl<E: Elevator> RequestQueue<E> {
         };
         self.note(wake);
         if let Some(end) = open_end {
-            self.hash_in(id, end);
-            if self.last_merge.is_none() {
-                self.last_merge = Some(id);
-            }
+            self.merges.inserted(&mut self.links, self.slots.at_mut(id.slot()), id, end);
         }
     }
 
     /// Dispatches a driver's own command (passthrough).
     #[cold]
     fn send_special(&mut self, id: RequestId, now: Nanos) {
-        match self.era.specials {
+        match self.settings.era.specials {
             Specials::Queued => self.queue_special(id, now),
             Specials::Tail => self.insert_tail(id, now),
             Specials::Bypass => self.bypass(id),
@@ -344,35 +323,30 @@ impl<E: Elevator> RequestQueue<E> {
     fn bypass(&mut self, id: RequestId) {
         self.requests.move_to(id, Place::Dispatched);
         let queue = self.requests.attributes(id).hardware_queue;
-        self.dispatch_lists.at_mut(u32::from(queue.0)).push_back(&mut self.dispatch_links, id.slot());
-        self.dispatch_total += 1;
+        self.device.push_back(&mut self.links, queue, id.slot());
         self.note(Wake::Queue(queue));
     }
 
     /// Admits bios that wait for a tag, each kind in order of arrival.
     #[inline(always)]
     pub(crate) fn admit_waiting(&mut self, now: Nanos) {
-        if !self.waiting[0].is_empty() || !self.waiting[1].is_empty() {
+        if self.pool.has_waiting() {
             self.admit(now);
         }
     }
 
     #[inline(never)]
     fn admit(&mut self, now: Nanos) {
-        if self.switching.is_none() {
-            match self.era.allocation {
-                Allocation::Tags => self.admit_in_order(now),
-                _ => self.wake_sleepers(now),
-            }
+        if !self.switch.is_underway() {
+            if self.pool.has_lists() { self.wake_sleepers(now) } else { self.admit_in_order(now) }
         }
     }
 
     fn admit_in_order(&mut self, now: Nanos) {
         for kind in 0..2 {
-            while !self.waiting[kind].is_empty() && self.tags.in_use() < self.tags.depth() {
-                let Some(index) = self.bios.pop(&mut self.waiting[kind]) else { break };
+            while let Some(index) = self.pool.next_for_tag(&mut self.bios, kind) {
                 if let Entered::NoTag { limited } = self.admit_bio(index, now) {
-                    self.bios.prepend(&mut self.waiting[usize::from(limited)], index);
+                    self.pool.put_back(&mut self.bios, index, limited);
                     break;
                 }
             }
@@ -390,11 +364,11 @@ impl<E: Elevator> RequestQueue<E> {
             self.bios.at_mut(index).bio.group = group;
             return entered;
         }
-        if !self.was_held(index) {
-            self.admitted.push(self.bios.at(index).cookie);
+        if !self.limiters.was_held(index) {
+            self.pool.admitted(self.bios.at(index).cookie);
         }
         if !self.limiters.is_empty() {
-            self.limiters_waited(index, now);
+            self.limiters.waited(index, now);
         }
         if self.groups.remove_request(group) {
             self.forget_group_if_unused(group, now);
@@ -405,10 +379,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// The request leaves the policy, by whatever path: nothing may merge into it any more.
     #[inline]
     pub(crate) fn leave_policy(&mut self, id: RequestId) {
-        self.hash_out(id);
-        if self.last_merge == Some(id) {
-            self.last_merge = None;
-        }
+        self.merges.forget(&mut self.links, self.slots.at_mut(id.slot()), &self.requests, id);
     }
 }
 

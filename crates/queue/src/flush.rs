@@ -119,12 +119,12 @@ impl<E: Elevator> RequestQueue<E> {
     /// Starts the sequence of a request with a flush or FUA mark.
     pub(crate) fn begin_flush_sequence(&mut self, id: RequestId, now: Nanos) {
         let bio = *self.requests.attributes(id);
-        let steps = Steps::of(&bio, &self.limits);
+        let steps = Steps::of(&bio, &self.settings.limits);
         self.clear_flush_flags(id);
         // With its flags cleared it looks like an ordinary request, but a bio merged into it would
         // have to wait for a flush that it did not ask for.
         self.slots.at_mut(id.slot()).marks.set(Marks::NO_MERGE);
-        if self.era.flushes == Flushes::Barriers {
+        if self.settings.era.flushes == Flushes::Barriers {
             self.insert_barrier(id, steps, now);
         } else if !steps.before() && !steps.after() {
             self.insert(id, Position::Sorted(hoistway_elevator::Hint::None), now);
@@ -142,7 +142,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// SYNC is set because the cleared flags meant that a task waits, and the request still counts
     /// as sync.
     fn clear_flush_flags(&mut self, id: RequestId) {
-        let keeps_fua = self.limits.fua && self.limits.volatile_cache;
+        let keeps_fua = self.settings.limits.fua && self.settings.limits.volatile_cache;
         let Some(request) = self.requests.live_mut(id) else { return };
         let flags = request.attributes.flags.without(Flags::PREFLUSH).with(Flags::SYNC);
         request.attributes.flags = if keeps_fua { flags } else { flags.without(Flags::FUA) };
@@ -152,7 +152,7 @@ impl<E: Elevator> RequestQueue<E> {
         if self.flush.pending.is_empty() {
             self.flush.pending_since_ns = now;
         }
-        self.flush.pending.push_back(&mut self.dispatch_links, id.slot());
+        self.flush.pending.push_back(&mut self.links, id.slot());
         self.kick_flush(now);
     }
 
@@ -160,7 +160,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// the wait has expired.
     pub(crate) fn kick_flush(&mut self, now: Nanos) {
         let waited_ns = now.saturating_sub(self.flush.pending_since_ns);
-        let data_blocks = self.flush.data_running > 0 && waited_ns < self.era.flush_wait_ns;
+        let data_blocks = self.flush.data_running > 0 && waited_ns < self.settings.era.flush_wait_ns;
         if self.flush.pending.is_empty() || self.flush.command.is_some() || data_blocks {
             return;
         }
@@ -182,13 +182,13 @@ impl<E: Elevator> RequestQueue<E> {
         self.requests.free(id);
         self.flush.command = None;
         let mut running = core::mem::take(&mut self.flush.running);
-        while let Some(slot) = running.pop_front(&mut self.dispatch_links) {
+        while let Some(slot) = running.pop_front(&mut self.links) {
             let Some(waiter) = self.requests.id_of(slot) else { continue };
             match (self.slots.at(slot).stage, status.is_ok()) {
                 (Stage::Before(steps), true) if steps.data() => {
                     self.slots.at_mut(slot).stage = Stage::Data(steps);
                     self.flush.data_running += 1;
-                    if self.era.flushes == Flushes::Barriers {
+                    if self.settings.era.flushes == Flushes::Barriers {
                         self.push_dispatch_front(waiter);
                     } else {
                         self.insert(waiter, Position::Head, now);

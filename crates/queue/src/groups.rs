@@ -2,9 +2,8 @@
 //! limiters in order.
 
 use crate::RequestQueue;
-use crate::held::Held;
 use hoistway_block::{ContextId, GroupId, Nanos};
-use hoistway_elevator::{Elevator, GroupSettings, GroupTree, IoLimits, Limiter};
+use hoistway_elevator::{Elevator, GroupSettings, GroupTree, Limiter};
 
 impl<E: Elevator> RequestQueue<E> {
     /// Adds a group. False if the id is taken or out of range, or its parent is not online.
@@ -13,9 +12,8 @@ impl<E: Elevator> RequestQueue<E> {
         if added {
             let settings = *self.groups.settings(group);
             self.elevator.group_added(group, &settings, now);
-            *self.io_limits.at_mut(group.0) = IoLimits::NONE;
-            *self.held.at_mut(group.0) = Held::NONE;
-            for limiter in &mut self.limiters {
+            self.limiters.forget_group(group);
+            for limiter in self.limiters.iter_mut() {
                 limiter.group_added(group, &settings, now);
             }
         }
@@ -30,7 +28,7 @@ impl<E: Elevator> RequestQueue<E> {
             let settings = *self.groups.settings(group);
             let wake = self.elevator.group_changed(group, &settings, now);
             self.note(wake);
-            for limiter in &mut self.limiters {
+            for limiter in self.limiters.iter_mut() {
                 limiter.group_changed(group, &settings, now);
             }
             self.release_held(now);
@@ -46,7 +44,7 @@ impl<E: Elevator> RequestQueue<E> {
             return false;
         }
         self.elevator.group_offline(group, now);
-        for limiter in &mut self.limiters {
+        for limiter in self.limiters.iter_mut() {
             limiter.group_offline(group, now);
         }
         self.release_held(now);
@@ -68,7 +66,7 @@ impl<E: Elevator> RequestQueue<E> {
     pub(crate) fn forget_group_if_unused(&mut self, group: GroupId, now: Nanos) {
         if self.groups.remove_if_unused(group) {
             self.elevator.group_removed(group, now);
-            for limiter in &mut self.limiters {
+            for limiter in self.limiters.iter_mut() {
                 limiter.group_removed(group, now);
             }
         }

@@ -42,19 +42,26 @@ extern crate alloc;
 
 mod admitted;
 mod bios;
+mod carried;
 mod check;
 mod counters;
+mod device;
 mod dispatch;
 mod end_hash;
 mod entry;
+mod entry_by_lists;
 mod era;
 mod flush;
+mod gate;
 mod groups;
 mod held;
+mod limiters;
 mod limiting;
 mod limits;
 mod merge;
+mod merge_index;
 mod plug;
+mod pool;
 mod queue_plug;
 mod request_lists;
 mod single_queue;
@@ -73,22 +80,21 @@ pub use switch::{Busy, Handover};
 pub use tags::Tags;
 pub use trace::{Trace, TraceEvent, TraceItem, TraceKind, TraceMessage};
 
-use alloc::vec::Vec;
 use bios::{Bios, Chain, Members};
-use end_hash::EndHash;
+use device::Device;
 use flush::{FlushMachine, Stage};
-use hoistway_block::{GroupId, HardwareQueue, Nanos, RequestId, Sector, Status};
-use hoistway_elevator::limiters::AnyLimiter;
-use hoistway_elevator::structures::{Array, Links, List, NoMemory};
+use gate::Gate;
+use hoistway_block::{GroupId, HardwareQueue, Nanos, RequestId, Status};
+use hoistway_elevator::structures::{Array, Links, NoMemory};
 use hoistway_elevator::tunable::{SettingError, Tunable};
 use hoistway_elevator::{
-    Any, Bio, Configuration, Depth, Elevator, GroupTree, IoLimits, Limiter, Place, Position, Request, Requests, Wake,
-    registry,
+    Any, Bio, Configuration, Depth, Elevator, GroupTree, Limiter, Place, Position, Request, Requests, Wake, registry,
 };
-use queue_plug::DevicePlug;
-use request_lists::RequestLists;
-use single_queue::DispatchOrder;
+use limiters::Limiters;
+use merge_index::MergeIndex;
+use pool::Pool;
 use slot::{Marks, Slot};
+use switch::Switch;
 
 /// Largest number of reasons that a policy may have; the queue counts each.
 pub const REASONS_MAX: usize = 64;
@@ -162,65 +168,29 @@ pub struct Done {
 #[derive(Debug)]
 pub struct RequestQueue<E = Any> {
     elevator: E,
+    /// How often the policy gave each reason.
+    reasons: [u64; REASONS_MAX],
+    combines_calls: bool,
+    wake: Wake,
     requests: Requests,
     slots: Array<Slot>,
-    bios: Bios,
-    /// Bios that wait for a tag: first those that may use every tag, then the limited ones, which
-    /// may use only a part of the tags. Before blk-mq: those of the first kind and those of the
-    /// second.
-    waiting: [Chain; 2],
-    admitted: admitted::Admitted,
-    tags: Tags,
-    lists: RequestLists,
-    hash: EndHash,
-    /// The request inserted last, with its end, if it may be merged into but is not in the hash
-    /// yet.
-    unhashed: Option<(RequestId, Sector)>,
-    /// Number of requests that can be found by their end. It is mostly zero, and the lookup is
-    /// skipped then.
-    findable: u32,
-    last_merge: Option<RequestId>,
-    /// Links of the merge hash, the dispatch lists, the flush machine's lists and the list of
+    /// Links of the merge index, the device's lists, the flush machine's lists and the list of
     /// requests carried over a switch: a request is on at most one of them.
-    dispatch_links: Links,
-    dispatch_lists: Array<List>,
-    dispatch_total: u32,
-    in_device: Array<u32>,
-    in_device_total: u32,
-    flush: FlushMachine,
+    links: Links,
+    bios: Bios,
     groups: GroupTree,
-    switching: Option<switch::Switching<E>>,
-    retired: Option<E>,
-    carried: List,
-    sequence: u64,
+    limiters: Limiters,
+    pool: Pool,
+    merges: MergeIndex,
+    gate: Gate,
+    device: Device,
+    flush: FlushMachine,
+    switch: Switch<E>,
     counters: Counters,
-    reasons: [u64; REASONS_MAX],
-    busy_average: u32,
-    wake: Wake,
     trace: Trace,
-    tracing: bool,
-    combines_calls: bool,
     violations: u32,
-    depth: Depth,
-    limits: Limits,
-    era: Era,
-    merging: Merging,
-    device_plug: DevicePlug,
-    order: DispatchOrder,
-    /// Whether the queue is plugged or a barrier is in flight. A dispatch reads this flag, and the
-    /// state of the plug and the barriers only if it is set.
-    is_gated: bool,
-    /// False for solid-state devices that queue commands: they are not plugged (since 2.6.29).
-    is_plug_useful: bool,
-    tick_ns: Nanos,
-    /// The limiters, in the order in which a bio passes them; mostly empty.
-    limiters: Vec<AnyLimiter>,
-    /// Empty until the first limiter is added.
-    limited_bios: Array<limiting::LimitedBio>,
-    io_limits: Array<IoLimits>,
-    /// By group: the bios that limiters hold.
-    held: Array<held::Held>,
-    is_rotational: bool,
+    /// As at construction, but for the depth, which changes.
+    settings: Settings,
 }
 
 impl RequestQueue<Any> {
@@ -258,53 +228,27 @@ impl<E: Elevator> RequestQueue<E> {
     pub fn growing(elevator: E, settings: &Settings, reserved: u32) -> Result<Self, NoMemory> {
         let configuration = &settings.configuration;
         let slots = configuration.slots;
-        let queues = u32::from(configuration.hardware_queues.max(1));
         Ok(Self {
             elevator,
+            reasons: [0; REASONS_MAX],
+            combines_calls: false,
+            wake: Wake::No,
             requests: Requests::try_new(slots)?,
             slots: Array::try_new(slots, Slot::EMPTY)?,
+            links: Links::try_new(slots)?,
             bios: Bios::try_new(settings.bios, reserved)?,
-            waiting: [Chain::EMPTY; 2],
-            admitted: admitted::Admitted::try_new(settings.bios, reserved)?,
-            tags: Tags::new(configuration.depth.requests.min(slots.saturating_sub(queues)).max(1)),
-            lists: RequestLists::try_new(settings.era.allocation, configuration.contexts)?,
-            hash: EndHash::try_new(slots)?,
-            unhashed: None,
-            findable: 0,
-            last_merge: None,
-            dispatch_links: Links::try_new(slots)?,
-            dispatch_lists: Array::try_new(queues, List::EMPTY)?,
-            dispatch_total: 0,
-            in_device: Array::try_new(queues, 0)?,
-            in_device_total: 0,
-            flush: FlushMachine::default(),
             groups: GroupTree::try_new(configuration.groups)?,
-            switching: None,
-            retired: None,
-            carried: List::EMPTY,
-            sequence: 0,
+            limiters: Limiters::try_new(configuration.groups)?,
+            pool: Pool::try_new(settings, reserved)?,
+            merges: MergeIndex::try_new(slots)?,
+            gate: Gate::default(),
+            device: Device::try_new(u32::from(configuration.hardware_queues.max(1)))?,
+            flush: FlushMachine::default(),
+            switch: Switch::new(),
             counters: Counters::default(),
-            reasons: [0; REASONS_MAX],
-            busy_average: 0,
-            wake: Wake::No,
             trace: Trace::default(),
-            tracing: false,
-            combines_calls: false,
             violations: 0,
-            depth: configuration.depth,
-            limits: settings.limits,
-            era: settings.era,
-            merging: settings.merging,
-            device_plug: DevicePlug::default(),
-            order: DispatchOrder::default(),
-            is_gated: false,
-            is_plug_useful: configuration.rotational || !configuration.queueing,
-            tick_ns: configuration.tick_ns,
-            limiters: Vec::new(),
-            limited_bios: Array::try_new(0, limiting::UNSEEN)?,
-            io_limits: Array::try_new(configuration.groups, IoLimits::NONE)?,
-            held: Array::try_new(configuration.groups, held::Held::NONE)?,
-            is_rotational: configuration.rotational,
+            settings: *settings,
         })
     }
 
@@ -344,23 +288,24 @@ impl<E: Elevator> RequestQueue<E> {
     /// Impossible states found by queue, table and policy. Any value above 0 is a defect.
     pub fn violations(&self) -> u32 {
         let limiters = self.limiters.iter().map(Limiter::violations).fold(0, u32::saturating_add);
-        let own = self.violations.saturating_add(self.requests.violations());
+        let parts = self.merges.violations().saturating_add(self.switch.violations());
+        let own = self.violations.saturating_add(parts).saturating_add(self.requests.violations());
         own.saturating_add(self.elevator.violations()).saturating_add(limiters)
     }
 
     /// Tags: depth and use.
     pub fn tags(&self) -> &Tags {
-        &self.tags
+        self.pool.tags()
     }
 
     /// Requests in the device.
     pub fn in_device(&self) -> u32 {
-        self.in_device_total
+        self.device.started()
     }
 
     /// Requests that were chosen and not yet started.
     pub fn awaiting_device(&self) -> u32 {
-        self.dispatch_total
+        self.device.chosen()
     }
 
     /// Bios in flight, in any stage.
@@ -409,23 +354,24 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Changes the depths. `requests` is capped at the size of the table.
     pub fn set_depth(&mut self, depth: Depth, now: Nanos) {
-        let most = self.requests.capacity().saturating_sub(self.in_device.len()).max(1);
-        self.depth = Depth { requests: depth.requests.clamp(1, most), device: depth.device.max(1) };
-        self.tags.set_depth(self.depth.requests);
-        self.elevator.depth_changed(self.depth);
+        let most = self.requests.capacity().saturating_sub(self.device.queues()).max(1);
+        let depth = Depth { requests: depth.requests.clamp(1, most), device: depth.device.max(1) };
+        self.settings.configuration.depth = depth;
+        self.pool.set_depth(depth.requests);
+        self.elevator.depth_changed(depth);
         let depth = self.limiters_depth();
-        for limiter in &mut self.limiters {
+        for limiter in self.limiters.iter_mut() {
             limiter.depth_changed(depth);
         }
         self.release_held(now);
-        self.retry_sleepers();
+        self.pool.retry_all();
         self.admit_waiting(now);
         self.note(Wake::All);
     }
 
     /// The depths in force.
     pub fn depth(&self) -> Depth {
-        self.depth
+        self.settings.configuration.depth
     }
 
     /// Whether anything since the last call makes a dispatch worthwhile. The call clears it.
@@ -452,9 +398,9 @@ impl<E: Elevator> RequestQueue<E> {
             return;
         };
         if !self.slots.at(id.slot()).marks.has(Marks::DETACHED) {
-            self.left_device(queue);
+            self.device.leave(queue);
         }
-        if self.tracing {
+        if self.trace.is_on() {
             let attributes = *self.requests.attributes(id);
             let kind = TraceKind::Completed;
             self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason: None, status });
@@ -522,7 +468,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         self.counters.requeues += 1;
         if !self.limiters.is_empty() {
-            self.limiters_requeued(id, now);
+            self.limiters.requeued(&self.requests, id, now);
         }
         self.trace(TraceKind::Requeued, id, None, now);
         let Slot { marks, stage, .. } = *self.slots.at(id.slot());
@@ -533,7 +479,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         let wake = self.elevator.requeued(&self.requests, id, now);
         self.note(wake);
-        if self.is_carrying() {
+        if self.switch.is_carrying() {
             let wake = self.elevator.released(&self.requests, id, now);
             self.note(wake);
         }
@@ -560,16 +506,8 @@ impl<E: Elevator> RequestQueue<E> {
             Some((live, request)) if live == id && request.place == Place::Started => request.attributes.hardware_queue,
             _ => return false,
         };
-        self.left_device(queue);
+        self.device.leave(queue);
         true
-    }
-
-    #[inline]
-    fn left_device(&mut self, queue: HardwareQueue) {
-        // Each request was counted when it was started, so this does not wrap.
-        let in_device = self.in_device.at_mut(u32::from(queue.0));
-        *in_device = in_device.wrapping_sub(1);
-        self.in_device_total = self.in_device_total.wrapping_sub(1);
     }
 
     /// Completes a request for its submitters.
@@ -577,14 +515,14 @@ impl<E: Elevator> RequestQueue<E> {
         let &Request { attributes, start_ns, issued_ns, .. } = self.requests.at(id);
         let (sectors, group) = (attributes.extent.sectors, attributes.group);
         self.counters.completed(attributes.operation, sectors, start_ns, now);
-        if self.is_gated {
+        if self.gate.is_closed() {
             self.end_barrier(id);
         }
-        if self.era.allocation != Allocation::Tags {
-            self.lists.left(sectors);
+        if self.pool.has_lists() {
+            self.pool.left(sectors);
         }
         if !self.limiters.is_empty() {
-            self.limiters_request_ended(id, status, now);
+            self.limiters.request_ended(&self.requests, id, status, now);
         }
         match self.slots.at(id.slot()).members() {
             Members::Alone(cookie) => {
@@ -608,8 +546,8 @@ impl<E: Elevator> RequestQueue<E> {
         let mut following = self.bios.first(chain);
         while let Some(index) = following {
             following = self.bios.behind(chain, index);
-            if !self.limited_bios.is_empty() {
-                self.limiters_bio_ended(index, now);
+            if self.limiters.have_seen_bios() {
+                self.limited_bio_ended(index, now);
             }
             let node = self.bios.at(index);
             done(Done { cookie: node.cookie, bio: node.bio, status, submitted_ns: node.submitted_ns, issued_ns });
@@ -625,7 +563,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.elevator.freed(&self.requests, id, now);
         let limited = self.slots.at(id.slot()).marks.has(Marks::LIMITED);
         self.requests.free(id);
-        self.give_back_request(limited);
+        self.pool.give_back(limited);
         if self.groups.remove_request(group) {
             self.forget_group_if_unused(group, now);
         }
@@ -634,12 +572,12 @@ impl<E: Elevator> RequestQueue<E> {
     /// When [`RequestQueue::timer`] must be called.
     #[inline]
     pub fn next_timer(&self) -> Option<Nanos> {
-        let flush = self.flush.deadline_ns(self.era.flush_wait_ns);
+        let flush = self.flush.deadline_ns(self.settings.era.flush_wait_ns);
         let mut timer = earlier(self.elevator.next_timer(), flush);
         if !self.limiters.is_empty() {
-            timer = earlier(timer, self.limiters_timer());
+            timer = earlier(timer, self.limiters.next_timer());
         }
-        if self.is_gated { earlier(timer, self.device_plug.until) } else { timer }
+        if self.gate.is_closed() { earlier(timer, self.gate.plugged_until()) } else { timer }
     }
 
     /// Call this at the time that [`RequestQueue::next_timer`] returned.
@@ -651,7 +589,7 @@ impl<E: Elevator> RequestQueue<E> {
         if !self.limiters.is_empty() {
             self.run_limiters(now);
         }
-        if self.device_plug.until.is_some_and(|at| hoistway_block::time::is_due(now, at)) {
+        if self.gate.plugged_until().is_some_and(|at| hoistway_block::time::is_due(now, at)) {
             self.unplug_device(now);
         }
         self.kick_flush(now);
@@ -669,8 +607,7 @@ fn earlier(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
 impl<E: Elevator> RequestQueue<E> {
     pub(crate) fn push_dispatch_front(&mut self, id: RequestId) {
         let queue: HardwareQueue = self.requests.attributes(id).hardware_queue;
-        self.dispatch_lists.at_mut(u32::from(queue.0)).push_front(&mut self.dispatch_links, id.slot());
-        self.dispatch_total += 1;
+        self.device.push_front(&mut self.links, queue, id.slot());
         self.note(Wake::Queue(queue));
     }
 }

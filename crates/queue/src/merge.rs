@@ -32,7 +32,7 @@ impl<E: Elevator> RequestQueue<E> {
                 Ok(self.join(arrival, bio, (id, side), now))
             }
             Merge::Into(id, side) => {
-                if self.era.closes_full_requests
+                if self.settings.era.closes_full_requests
                     && let Some(slot) = self.slots.get_mut(id.slot())
                 {
                     slot.marks.set(Marks::NO_MERGE);
@@ -48,7 +48,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// Merges the bio into the plug's newest request, if possible. The policy has not seen the request
     /// yet, so it is asked only how long it may be: what the host has cut would be one request again.
     fn merge_into_plug(&mut self, arrival: Arrival, bio: &Bio, plug: Option<&Plug>, now: Nanos) -> Option<RequestId> {
-        if self.merging == Merging::Never {
+        if self.settings.merging == Merging::Never {
             return None;
         }
         let id = plug?.newest()?;
@@ -71,24 +71,24 @@ impl<E: Elevator> RequestQueue<E> {
 
     fn find_merge_candidate(&mut self, bio: &Bio, now: Nanos) -> Merge {
         let search = self.elevator.merge_search();
-        if self.merging == Merging::Never {
+        if self.settings.merging == Merging::Never {
             return Merge::No(self.hint_for(bio, now));
         }
         if search == MergeSearch::Own {
             return self.ask_policy(bio, now);
         }
         // Adjacency is checked first: it is the cheapest test, and it mostly fails.
-        if let Some(id) = self.last_merge
+        if let Some(id) = self.merges.last()
             && let Some(side) = self.adjacency(id, bio)
             && self.may_absorb(id, bio)
             && self.elevator.may_merge(&self.requests, id, bio)
         {
             return Merge::Into(id, side);
         }
-        if self.merging == Merging::OneHit {
+        if self.settings.merging == Merging::OneHit {
             return Merge::No(Hint::None);
         }
-        if self.findable > 0
+        if self.merges.findable() > 0
             && let Some(id) = self.find_by_end(bio)
         {
             return Merge::Into(id, Side::Back);
@@ -150,7 +150,7 @@ impl<E: Elevator> RequestQueue<E> {
         let request = self.requests.at(id);
         matches!(request.place, Place::Plugged | Place::Queued)
             && request.attributes.can_share_request(bio)
-            && (self.era.merges_contexts || request.attributes.context == bio.context)
+            && (self.settings.era.merges_contexts || request.attributes.context == bio.context)
     }
 
     /// The side at which the bio is adjacent to the request; back is tried before front.
@@ -160,7 +160,7 @@ impl<E: Elevator> RequestQueue<E> {
             Some(Side::Back)
         } else if bio.extent.is_followed_by(extent) {
             Some(Side::Front)
-        } else if bio.operation == Operation::Discard && self.limits.max_discard_segments > 1 {
+        } else if bio.operation == Operation::Discard && self.settings.limits.max_discard_segments > 1 {
             Some(Side::Discard)
         } else {
             None
@@ -172,12 +172,13 @@ impl<E: Elevator> RequestQueue<E> {
         let first = if side == Side::Front { bio.extent.first_sector } else { request.extent.first_sector };
         let sectors = u64::from(request.extent.sectors) + u64::from(bio.extent.sectors);
         let segments = u32::from(request.segments) + u32::from(bio.segments);
-        if bio.operation == Operation::Discard && segments > u32::from(self.limits.max_discard_segments.max(1)) {
+        if bio.operation == Operation::Discard && segments > u32::from(self.settings.limits.max_discard_segments.max(1))
+        {
             // A multi-range discard carries one segment per range; a contiguous one stays a single
             // range.
-            return side != Side::Discard && self.limits.allow(bio.operation, first, sectors, 1);
+            return side != Side::Discard && self.settings.limits.allow(bio.operation, first, sectors, 1);
         }
-        self.limits.allow(bio.operation, first, sectors, segments)
+        self.settings.limits.allow(bio.operation, first, sectors, segments)
     }
 
     fn is_alone(&self, id: RequestId) -> bool {
@@ -224,7 +225,7 @@ impl<E: Elevator> RequestQueue<E> {
         attributes.segments = attributes.segments.saturating_add(bio.segments);
         let end = attributes.extent.end();
         if was_hashed {
-            self.hash_in(id, end);
+            self.merges.add(&mut self.links, self.slots.at_mut(id.slot()), id, end);
         }
     }
 
@@ -240,13 +241,13 @@ impl<E: Elevator> RequestQueue<E> {
             Side::Discard => None,
         };
         if let Some((keep, gone)) = neighbour
-            && self.merging == Merging::Full
+            && self.settings.merging == Merging::Full
             && self.merge_requests(keep, gone, now)
         {
             return keep;
         }
         self.elevator.bio_merged(&self.requests, id, side, now);
-        self.last_merge = Some(id);
+        self.merges.merged_into(id);
         id
     }
 
@@ -272,7 +273,7 @@ impl<E: Elevator> RequestQueue<E> {
             // The absorbed request no longer counts as a request but as a merged bio.
             let first = self.bios.first(gone_chain);
             if let Some(first) = first {
-                self.limiters_merged(first, now);
+                self.limiters.merged(&self.bios, first, now);
             }
         }
         self.bios.join(&mut chain, gone_chain);
@@ -293,9 +294,9 @@ impl<E: Elevator> RequestQueue<E> {
         self.trace(TraceKind::Absorbed, gone, None, now);
         self.counters.request_merged(tail.operation, now);
         if was_hashed {
-            self.hash_in(keep, tail.extent.end());
+            self.merges.add(&mut self.links, self.slots.at_mut(keep.slot()), keep, tail.extent.end());
         }
-        self.last_merge = Some(keep);
+        self.merges.merged_into(keep);
         self.free(gone, tail.group, now);
         true
     }
@@ -303,15 +304,15 @@ impl<E: Elevator> RequestQueue<E> {
     /// Tries to merge a request on insertion into the policy, back merges only. True if it was
     /// absorbed.
     pub(crate) fn merge_on_insert(&mut self, id: RequestId, now: Nanos) -> bool {
-        if self.merging == Merging::Never || self.elevator.merge_search() == MergeSearch::Own {
+        if self.settings.merging == Merging::Never || self.elevator.merge_search() == MergeSearch::Own {
             return false;
         }
-        if let Some(last) = self.last_merge
+        if let Some(last) = self.merges.last()
             && self.merge_requests(last, id, now)
         {
             return true;
         }
-        if self.merging == Merging::OneHit {
+        if self.settings.merging == Merging::OneHit {
             return false;
         }
         let mut absorbed = false;
@@ -335,68 +336,16 @@ impl<E: Elevator> RequestQueue<E> {
         is_open_kind(attributes) && !self.slots.at(id.slot()).marks.has(Marks::NO_MERGE)
     }
 
-    /// Makes a queued request findable by its end. It enters the hash only when another request
-    /// follows or a search happens, because most requests of a queue that is not full are chosen
-    /// before that.
-    #[inline]
-    pub(crate) fn hash_in(&mut self, id: RequestId, end: Sector) {
-        if self.unhashed.is_some() {
-            self.hash_newest();
-        }
-        let marks = &mut self.slots.at_mut(id.slot()).marks;
-        self.findable += u32::from(!marks.has(Marks::HASHED));
-        marks.set(Marks::HASHED);
-        self.unhashed = Some((id, end));
-    }
-
-    /// Puts the newest findable request into the hash.
-    fn hash_newest(&mut self) {
-        let Some((id, end)) = self.unhashed.take() else { return };
-        if !self.hash.add(&mut self.dispatch_links, id.slot(), end) {
-            self.violations += 1;
-        }
-    }
-
     /// The queued request that ends here and became findable last.
     #[inline]
     fn ending_at(&mut self, end: Sector) -> Option<RequestId> {
-        self.hash_newest();
-        self.hash.find(&self.dispatch_links, &self.requests, end)
+        self.merges.ending_at(&mut self.links, &self.requests, end)
     }
 
-    /// Removes a request from the hash, before its end moves or its links are needed elsewhere.
-    /// Returns whether it was there.
+    /// Takes a request whose end is about to move out of the index. Returns whether it was there.
     #[inline(always)]
-    pub(crate) fn hash_out(&mut self, id: RequestId) -> bool {
-        let marks = &mut self.slots.at_mut(id.slot()).marks;
-        if !marks.has(Marks::HASHED) {
-            return false;
-        }
-        marks.clear(Marks::HASHED);
-        self.findable = self.findable.wrapping_sub(1);
-        if self.is_unhashed(id) {
-            self.unhashed = None;
-        } else {
-            self.unhash(id);
-        }
-        true
-    }
-
-    fn unhash(&mut self, id: RequestId) {
-        let end = self.requests.attributes(id).extent.end();
-        if !self.hash.remove(&mut self.dispatch_links, id.slot(), end) {
-            self.violations += 1;
-        }
-    }
-
-    /// Whether a request with [`Marks::HASHED`] can really be found by its end.
-    pub(crate) fn is_findable(&self, id: RequestId, end: Sector) -> bool {
-        self.unhashed == Some((id, end)) || self.hash.holds(&self.dispatch_links, id.slot(), end)
-    }
-
-    #[inline]
-    fn is_unhashed(&self, id: RequestId) -> bool {
-        self.unhashed.is_some_and(|(newest, _)| newest == id)
+    fn hash_out(&mut self, id: RequestId) -> bool {
+        self.merges.remove(&mut self.links, self.slots.at_mut(id.slot()), &self.requests, id)
     }
 }
 

@@ -10,33 +10,24 @@ use crate::{RequestQueue, TraceKind};
 use hoistway_block::{Flags, Nanos, RequestId};
 use hoistway_elevator::{Bio, Elevator, Wake};
 
-/// The plug of a queue.
-#[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct DevicePlug {
-    pub is_in: bool,
-    /// The time at which the plug is removed without a call of the host.
-    pub until: Option<Nanos>,
-}
-
 impl<E: Elevator> RequestQueue<E> {
     /// Unplugs the queue. Hosts call it whenever a task is about to wait for I/O (2.4: `tq_disk`),
     /// and may call it at any time; it does nothing if the queue is not plugged.
     #[inline]
     pub fn unplug_device(&mut self, now: Nanos) {
-        if self.device_plug.is_in {
+        if self.gate.is_plugged() {
             self.pull_plug(now);
         }
     }
 
     /// Whether the queue is plugged.
     pub fn is_plugged(&self) -> bool {
-        self.device_plug.is_in
+        self.gate.is_plugged()
     }
 
     #[cold]
     fn pull_plug(&mut self, now: Nanos) {
-        self.device_plug = DevicePlug::default();
-        self.update_gate();
+        self.gate.unplug();
         self.trace(TraceKind::Unplugged, RequestId::from_raw(hoistway_block::NIL), None, now);
         self.note(Wake::All);
     }
@@ -44,21 +35,22 @@ impl<E: Elevator> RequestQueue<E> {
     /// Plugs an empty queue when a bio arrives. A bio that slept does not plug it, because its task
     /// is past the point where it would unplug it again.
     pub(crate) fn plug_if_empty(&mut self, now: Nanos) {
-        if self.device_plug.is_in {
+        if self.gate.is_plugged() {
             return;
         }
-        let is_empty = if self.era.head_active { self.tags.in_use() == 0 } else { self.queued() == 0 };
-        let until = match self.era.queue_plug {
+        let is_empty = if self.settings.era.head_active { self.pool.tags().in_use() == 0 } else { self.queued() == 0 };
+        let configuration = &self.settings.configuration;
+        let until = match self.settings.era.queue_plug {
             QueuePlug::UntilAsked => None,
-            QueuePlug::Threshold { delay_ns, .. } if self.is_plug_useful => {
-                let ticks_ns = hoistway_block::time::round_up_to_tick(delay_ns, self.tick_ns);
+            // Solid-state devices that queue commands are not plugged (since 2.6.29).
+            QueuePlug::Threshold { delay_ns, .. } if configuration.rotational || !configuration.queueing => {
+                let ticks_ns = hoistway_block::time::round_up_to_tick(delay_ns, configuration.tick_ns);
                 Some(now.saturating_add(ticks_ns))
             }
             _ => return,
         };
         if is_empty {
-            self.device_plug = DevicePlug { is_in: true, until };
-            self.update_gate();
+            self.gate.plug(until);
             self.trace(TraceKind::Plugged, RequestId::from_raw(hoistway_block::NIL), None, now);
         }
     }
@@ -66,8 +58,8 @@ impl<E: Elevator> RequestQueue<E> {
     /// Applies the threshold after a bio has entered: the queue is unplugged if a task waits for
     /// the bio or enough requests are queued.
     pub(crate) fn unplug_by_threshold(&mut self, bio: &Bio, now: Nanos) {
-        if let QueuePlug::Threshold { requests, .. } = self.era.queue_plug
-            && self.device_plug.is_in
+        if let QueuePlug::Threshold { requests, .. } = self.settings.era.queue_plug
+            && self.gate.is_plugged()
             && (bio.flags.contains(Flags::SYNC) || self.queued() >= requests)
         {
             self.pull_plug(now);
@@ -78,6 +70,6 @@ impl<E: Elevator> RequestQueue<E> {
     fn queued(&self) -> u32 {
         // The queue's own flush command counts as in the driver, but not as allocated.
         let own = u32::from(self.flush.command_is_in(&self.requests));
-        self.tags.in_use().saturating_sub(self.in_device_total.saturating_sub(own))
+        self.pool.tags().in_use().saturating_sub(self.device.started().saturating_sub(own))
     }
 }

@@ -6,14 +6,12 @@
 //! these kernels. Source: Linux 2.4.20 and 2.4.23 drivers/block/ll_rw_blk.c, 2.6.18
 //! block/ll_rw_blk.c, get_request and its callers.
 
-use crate::RequestQueue;
-use crate::entry::Entered;
 use crate::era::{Allocation, Kinds};
 use crate::tags::Tags;
 use hoistway_block::time::{MILLISECOND, is_due};
 use hoistway_block::{ContextId, Direction, Nanos};
 use hoistway_elevator::structures::{Array, NoMemory};
-use hoistway_elevator::{Admission, Bio, Elevator, Violation};
+use hoistway_elevator::{Bio, Violation};
 
 /// Requests that a batcher may take while its kind is full (Linux `BLK_BATCH_REQ`).
 const BATCH_REQUESTS: u32 = 32;
@@ -84,7 +82,7 @@ impl RequestLists {
     }
 
     /// Which of the two kinds a bio belongs to: reads or sync (false), writes or async (true).
-    fn is_second(&self, bio: &Bio) -> bool {
+    pub(crate) fn is_second(&self, bio: &Bio) -> bool {
         match self.rule {
             Allocation::Batching { by: Kinds::Sync, .. } => !bio.is_sync(),
             _ => bio.direction() == Direction::Write,
@@ -92,13 +90,13 @@ impl RequestLists {
     }
 
     /// The queue of sleepers for a bio of this kind: a single pool has a single one.
-    fn queue_of(&self, is_second: bool) -> bool {
+    pub(crate) fn queue_of(&self, is_second: bool) -> bool {
         is_second && !matches!(self.rule, Allocation::SharedList { .. })
     }
 
     /// Takes a request of a kind if the rule allows it for this bio. A woken task becomes a
     /// batcher.
-    fn take(&mut self, tags: &mut Tags, bio: &Bio, is_must: bool, is_woken: bool, now: Nanos) -> bool {
+    pub(crate) fn take(&mut self, tags: &mut Tags, bio: &Bio, is_must: bool, is_woken: bool, now: Nanos) -> bool {
         let is_second = self.is_second(bio);
         let is_taken = match self.rule {
             Allocation::Tags => tags.in_use() < tags.depth(),
@@ -159,7 +157,7 @@ impl RequestLists {
     }
 
     /// A request of a kind was freed. `sleeping` says which kinds have sleepers.
-    fn came_back(&mut self, tags: &Tags, is_second: bool, sleeping: [bool; 2]) {
+    pub(crate) fn came_back(&mut self, tags: &Tags, is_second: bool, sleeping: [bool; 2]) {
         let (limit, used) = (tags.depth(), tags.of_kind(is_second));
         let wakes = match self.rule {
             Allocation::Tags => false,
@@ -186,7 +184,7 @@ impl RequestLists {
     }
 
     /// The depths changed: flags are updated, and every sleeper retries.
-    fn retry_all(&mut self, tags: &Tags, sleeping: [bool; 2]) {
+    pub(crate) fn retry_all(&mut self, tags: &Tags, sleeping: [bool; 2]) {
         for (index, (kind, sleeps)) in self.kinds.iter_mut().zip(sleeping).enumerate() {
             let used = tags.of_kind(index == 1);
             if let Allocation::Batching { .. } = self.rule {
@@ -205,159 +203,56 @@ impl RequestLists {
     pub(crate) fn left(&mut self, sectors: u32) {
         self.sectors = self.sectors.saturating_sub(u64::from(sectors));
     }
-}
 
-fn half(requests: u32) -> u32 {
-    (requests / 2).max(1)
-}
-
-impl<E: Elevator> RequestQueue<E> {
-    /// Whether write-back and read-ahead should hold off because too many requests of a direction
-    /// are allocated: from 113 of 128 on, until fewer than 103 are. Where sync and async are
-    /// counted separately, reads stand for sync and writes for async. Always false where the era
-    /// has no such flag (2.4, blk-mq).
-    pub fn is_congested(&self, direction: Direction) -> bool {
-        let [first, second] = self.lists.kinds;
-        if direction == Direction::Write { second.is_congested } else { first.is_congested }
-    }
-
-    /// Runs before a bio looks for merge candidates: a new bio may plug the queue, and a woken one
-    /// takes its request first and holds it during the search. An error names the queue on which it
-    /// continues to sleep.
-    #[cold]
-    pub(crate) fn begin_by_lists(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<(), bool> {
-        if is_new {
-            self.plug_if_empty(now);
-            return Ok(());
-        }
-        self.take_from_list(bio, true, now).map(|_| ())
-    }
-
-    /// The bio merged; the request that it held is freed.
-    #[cold]
-    pub(crate) fn merged_by_lists(&mut self, bio: &Bio, is_new: bool, now: Nanos) {
-        self.lists.entered(bio);
-        if !is_new {
-            self.give_back_request(self.lists.is_second(bio));
-        }
-        self.unplug_by_threshold(bio, now);
-    }
-
-    /// The bio did not merge; it takes a request unless it holds one. Returns the request's kind.
-    #[cold]
-    pub(crate) fn take_by_lists(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<bool, bool> {
-        if is_new { self.take_from_list(bio, false, now) } else { Ok(self.lists.is_second(bio)) }
-    }
-
-    /// The bio has entered.
-    #[cold]
-    pub(crate) fn entered_by_lists(&mut self, bio: &Bio, now: Nanos) {
-        self.lists.entered(bio);
-        self.unplug_by_threshold(bio, now);
-    }
-
-    /// Takes a request and returns its kind, or returns the queue to sleep on.
-    fn take_from_list(&mut self, bio: &Bio, is_woken: bool, now: Nanos) -> Result<bool, bool> {
-        let is_must = self.elevator.admit(bio, now) == Admission::Must;
-        let is_second = self.lists.is_second(bio);
-        // One slot per hardware queue is reserved for its flush command.
-        let slots = self.requests.capacity().saturating_sub(self.in_device.len()).max(1);
-        if self.requests.in_use() < slots && self.lists.take(&mut self.tags, bio, is_must, is_woken, now) {
-            Ok(is_second)
-        } else {
-            Err(self.lists.queue_of(is_second))
-        }
-    }
-
-    /// The queue of sleepers for a bio that could not yet try to take a request.
-    #[cold]
-    pub(crate) fn sleeps_apart(&self, bio: &Bio) -> bool {
-        self.lists.rule != Allocation::Tags && self.lists.queue_of(self.lists.is_second(bio))
-    }
-
-    /// A request of a kind was freed.
+    /// The rule of allocation.
     #[inline]
-    pub(crate) fn give_back_request(&mut self, is_second: bool) {
-        self.tags.give_back(is_second);
-        if self.era.allocation != Allocation::Tags {
-            self.came_back(is_second);
-        }
+    pub(crate) fn rule(&self) -> Allocation {
+        self.rule
     }
 
-    #[cold]
-    fn came_back(&mut self, is_second: bool) {
-        let sleeping = self.waiting.map(|chain| !chain.is_empty());
-        self.lists.came_back(&self.tags, is_second, sleeping);
+    /// Whether so many requests of a kind are allocated that write-back and read-ahead should hold off.
+    pub(crate) fn is_congested(&self, is_second: bool) -> bool {
+        self.kinds.get(usize::from(is_second)).is_some_and(|kind| kind.is_congested)
     }
 
-    /// The depth or the policy changed: all sleepers retry when they are next woken.
-    pub(crate) fn retry_sleepers(&mut self) {
-        let sleeping = self.waiting.map(|chain| !chain.is_empty());
-        self.lists.retry_all(&self.tags, sleeping);
-    }
-
-    /// A bio merged, and two requests may have become one: the old kernels wake a sleeper for the
-    /// freed one.
+    /// The kind of which a sleeper is to be woken before the present call returns.
     #[inline]
-    pub(crate) fn merging_freed_a_request(&mut self, now: Nanos) {
-        if self.lists.kinds.iter().any(|kind| kind.wakes_due > 0) {
-            self.admit_waiting(now);
-        }
+    pub(crate) fn next_due(&self) -> Option<usize> {
+        self.kinds.iter().position(|kind| kind.wakes_due > 0)
     }
 
-    /// Wakes the sleepers due after this call; each one runs at once and takes its request before
-    /// others move.
-    #[cold]
-    pub(crate) fn wake_sleepers(&mut self, now: Nanos) {
-        // Each round removes a sleeper or ends a kind's wakes, so the number of bios bounds the
-        // rounds.
-        while let Some(kind) = self.lists.kinds.iter().position(|kind| kind.wakes_due > 0) {
-            let index = self.waiting.get_mut(kind).and_then(|chain| self.bios.pop(chain));
-            let is_let_in = index.is_some_and(|index| self.wake(index, now));
-            if let Some(kind) = self.lists.kinds.get_mut(kind) {
-                kind.wakes_due = if is_let_in { kind.wakes_due.saturating_sub(1) } else { 0 };
-            }
-        }
-    }
-
-    fn wake(&mut self, index: u32, now: Nanos) -> bool {
-        match self.admit_bio(index, now) {
-            Entered::NoTag { limited } => {
-                self.bios.prepend(&mut self.waiting[usize::from(limited)], index);
-                false
-            }
-            Entered::Merged(_) | Entered::Queued(_) => true,
+    /// A sleeper of a kind was woken: it got its request, or it sleeps again and no other is woken.
+    pub(crate) fn woke(&mut self, kind: usize, is_let_in: bool) {
+        if let Some(kind) = self.kinds.get_mut(kind) {
+            kind.wakes_due = if is_let_in { kind.wakes_due.saturating_sub(1) } else { 0 };
         }
     }
 
     /// Invariants of these allocations.
-    pub(crate) fn check_lists(&self, sectors: u64) -> Result<(), Violation> {
+    pub(crate) fn check(&self, tags: &Tags, sectors: u64, is_switching: bool) -> Result<(), Violation> {
         let broken = |what, at| Err(Violation { what, at });
-        if self.lists.rule == Allocation::Tags {
+        if self.rule == Allocation::Tags {
             return Ok(());
         }
-        if self.lists.sectors != sectors {
+        if self.sectors != sectors {
             return broken(
                 "the sectors of all bios in requests are counted",
                 u32::try_from(sectors).unwrap_or(u32::MAX),
             );
         }
-        for (index, kind) in self.lists.kinds.iter().enumerate() {
-            if kind.wakes_due > 0 && self.switching.is_none() {
+        for (index, kind) in self.kinds.iter().enumerate() {
+            if kind.wakes_due > 0 && !is_switching {
                 return broken("every pending wake-up is delivered within the call", kind.wakes_due);
             }
-            let used = self.tags.of_kind(index == 1);
-            if kind.is_full && used + 1 < self.tags.depth() {
+            let used = tags.of_kind(index == 1);
+            if kind.is_full && used + 1 < tags.depth() {
                 return broken("a kind is full only while its limit is reached", used);
-            }
-            if self.lists.rule == Allocation::SplitLists
-                && self.tags.of_kind(index == 1) == 0
-                && !self.waiting[index].is_empty()
-                && self.switching.is_none()
-            {
-                return broken("no submitter sleeps for a kind without allocated requests", used);
             }
         }
         Ok(())
     }
+}
+
+fn half(requests: u32) -> u32 {
+    (requests / 2).max(1)
 }

@@ -1,9 +1,9 @@
 //! Replacing the policy of a live queue, without losing, duplicating or failing a request.
 
+use crate::carried::Carried;
 use crate::slot::Marks;
 use crate::{RequestQueue, TraceKind};
 use hoistway_block::{GroupId, Nanos, RequestId};
-use hoistway_elevator::structures::List;
 use hoistway_elevator::{Elevator, GroupState, Hint, Place, Position, Violation, Wake};
 
 /// How requests in the old policy are handled.
@@ -17,15 +17,48 @@ pub enum Handover {
     Carry,
 }
 
+/// The change from one policy to the next.
+///
+/// Invariant: a request is carried only while a switch with [`Handover::Carry`] is underway.
 #[derive(Debug)]
-pub(crate) struct Switching<E> {
-    next: E,
-    handover: Handover,
+pub(crate) struct Switch<E> {
+    next: Option<(E, Handover)>,
+    retired: Option<E>,
+    carried: Carried,
 }
 
-/// Sorted runs that exist at a time: one for each bit of a slot's number, which suffices for any
-/// number of slots.
-const RUNS: usize = RequestId::SLOT_BITS as usize;
+impl<E> Switch<E> {
+    pub(crate) fn new() -> Self {
+        Self { next: None, retired: None, carried: Carried::default() }
+    }
+
+    #[inline]
+    pub(crate) fn is_underway(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Whether dispatching has to empty the old policy.
+    #[inline]
+    pub(crate) fn is_draining(&self) -> bool {
+        matches!(&self.next, Some((_, Handover::Drain)))
+    }
+
+    /// Whether requests must wait outside the policy instead of being inserted.
+    #[inline]
+    pub(crate) fn is_carrying(&self) -> bool {
+        matches!(&self.next, Some((_, Handover::Carry)))
+    }
+
+    /// The requests that go from the old policy to the new one.
+    #[inline(always)]
+    pub(crate) fn carried(&mut self) -> &mut Carried {
+        &mut self.carried
+    }
+
+    pub(crate) fn violations(&self) -> u32 {
+        self.carried.violations()
+    }
+}
 
 /// Another switch is in progress; the refused policy is returned.
 #[derive(Debug)]
@@ -39,16 +72,16 @@ impl<E: Elevator> RequestQueue<E> {
     /// # Errors
     /// [`Busy`] while another switch is in progress.
     pub fn switch(&mut self, next: E, handover: Handover, now: Nanos) -> Result<(), Busy<E>> {
-        if self.switching.is_some() {
+        if self.switch.is_underway() {
             return Err(Busy(next));
         }
         self.unplug_device(now);
         if handover == Handover::Carry {
             self.take_out_all(now);
-        } else if self.era.drains == crate::Drains::DispatchSort {
+        } else if self.settings.era.drains == crate::Drains::DispatchSort {
             self.force_out(now);
         }
-        self.switching = Some(Switching { next, handover });
+        self.switch.next = Some((next, handover));
         self.note(Wake::All);
         self.finish_switch_if_drained(now);
         Ok(())
@@ -56,24 +89,12 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Whether a switch is in progress.
     pub fn is_switching(&self) -> bool {
-        self.switching.is_some()
+        self.switch.is_underway()
     }
 
     /// The policy that the last switch replaced, for inspection or for dropping.
     pub fn retired(&mut self) -> Option<E> {
-        self.retired.take()
-    }
-
-    /// Whether dispatching has to empty the old policy.
-    #[inline]
-    pub(crate) fn is_draining(&self) -> bool {
-        matches!(&self.switching, Some(switching) if switching.handover == Handover::Drain)
-    }
-
-    /// Whether requests must wait outside the policy instead of being inserted.
-    #[inline]
-    pub(crate) fn is_carrying(&self) -> bool {
-        matches!(&self.switching, Some(switching) if switching.handover == Handover::Carry)
+        self.switch.retired.take()
     }
 
     fn take_out_all(&mut self, now: Nanos) {
@@ -91,92 +112,50 @@ impl<E: Elevator> RequestQueue<E> {
         if self.requests.at(id).place != Place::Plugged {
             self.requests.move_to(id, Place::Plugged);
         }
-        if !self.carried.push_back(&mut self.dispatch_links, id.slot()) {
-            self.violations += 1;
-        }
-    }
-
-    /// Sorts the carried requests by their order of insertion: a bottom-up merge sort in place.
-    /// Sorted runs have 1, 2, 4 ... requests, and two runs of the same length are merged at once,
-    /// like the carries of a binary counter.
-    fn sort_carried(&mut self) {
-        let mut runs = [const { List::EMPTY }; RUNS];
-        while let Some(slot) = self.carried.pop_front(&mut self.dispatch_links) {
-            let mut run = List::EMPTY;
-            run.push_back(&mut self.dispatch_links, slot);
-            for kept in &mut runs {
-                if kept.is_empty() {
-                    *kept = core::mem::take(&mut run);
-                    break;
-                }
-                run = self.merge_runs(core::mem::take(kept), run);
-            }
-        }
-        for run in runs {
-            let sorted = core::mem::take(&mut self.carried);
-            self.carried = self.merge_runs(run, sorted);
-        }
-    }
-
-    fn merge_runs(&mut self, mut first: List, mut second: List) -> List {
-        let mut merged = List::EMPTY;
-        while let (Some(one), Some(other)) = (first.first(), second.first()) {
-            let [age, other_age] = [one, other].map(|slot| self.slots.at(slot).age(self.sequence));
-            let older = if other_age > age { &mut second } else { &mut first };
-            if let Some(slot) = older.pop_front(&mut self.dispatch_links) {
-                merged.push_back(&mut self.dispatch_links, slot);
-            }
-        }
-        for rest in [&mut first, &mut second] {
-            while let Some(slot) = rest.pop_front(&mut self.dispatch_links) {
-                merged.push_back(&mut self.dispatch_links, slot);
-            }
-        }
-        merged
+        self.switch.carried.push(&mut self.links, id.slot());
     }
 
     #[inline(always)]
     pub(crate) fn finish_switch_if_drained(&mut self, now: Nanos) {
-        if self.switching.is_some() {
+        if self.switch.is_underway() {
             self.finish_if_drained(now);
         }
     }
 
     #[inline(never)]
     fn finish_if_drained(&mut self, now: Nanos) {
-        let chosen = self.in_device_total + self.dispatch_total;
-        let is_drained = match &self.switching {
+        let is_drained = match &self.switch.next {
             None => return,
-            Some(Switching { handover: Handover::Drain, .. }) => self.tags.in_use() == 0 && self.flush.is_idle(),
-            Some(Switching { handover: Handover::Carry, .. }) => chosen == 0,
+            Some((_, Handover::Drain)) => self.pool.tags().in_use() == 0 && self.flush.is_idle(),
+            Some((_, Handover::Carry)) => self.device.started() + self.device.chosen() == 0,
         };
         if !is_drained {
             return;
         }
-        let Some(switching) = self.switching.take() else { return };
-        let old = core::mem::replace(&mut self.elevator, switching.next);
+        let Some((next, _)) = self.switch.next.take() else { return };
+        let old = core::mem::replace(&mut self.elevator, next);
         self.violations += old.violations();
-        self.retired = Some(old);
-        self.last_merge = None;
+        self.switch.retired = Some(old);
+        self.merges.forget_last();
         self.reasons = [0; crate::REASONS_MAX];
-        self.busy_average = 0;
+        self.device.forget_busy();
         self.introduce(now);
         self.trace_switch(now);
-        self.sort_carried();
-        while let Some(slot) = self.carried.pop_front(&mut self.dispatch_links) {
+        self.switch.carried.sort(&mut self.links, &self.slots);
+        while let Some(slot) = self.switch.carried.pop(&mut self.links) {
             if let Some(id) = self.requests.id_of(slot) {
                 self.insert(id, Position::Sorted(Hint::None), now);
             }
         }
-        self.retry_sleepers();
+        self.pool.retry_all();
         self.admit_waiting(now);
         self.note(Wake::All);
     }
 
     /// Announces the depth, the groups (parents first) and the existing requests to the new policy.
     fn introduce(&mut self, now: Nanos) {
-        self.elevator.depth_changed(self.depth);
-        self.elevator.trace(self.tracing);
+        self.elevator.depth_changed(self.depth());
+        self.elevator.trace(self.trace.is_on());
         self.introduce_children(now);
         for slot in 0..self.requests.capacity() {
             let Some(id) = self.requests.id_of(slot) else { continue };

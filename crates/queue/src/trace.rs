@@ -139,13 +139,24 @@ pub struct Trace {
     /// Each message with the number of the event that it precedes.
     messages: VecDeque<(u64, TraceMessage)>,
     lost: u64,
+    is_on: bool,
 }
 
 impl Trace {
-    /// Allocates all memory, so that recording an event never does.
-    pub(crate) fn make_room(&mut self) {
-        self.events.reserve_exact(KEPT.saturating_sub(self.events.len()));
-        self.messages.reserve_exact(KEPT.saturating_sub(self.messages.len()));
+    /// Whether events are recorded.
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Switches recording on or off. When it is switched on, all memory is allocated, so that recording an event never
+    /// does.
+    pub(crate) fn set_on(&mut self, is_on: bool) {
+        if is_on {
+            self.events.reserve_exact(KEPT.saturating_sub(self.events.len()));
+            self.messages.reserve_exact(KEPT.saturating_sub(self.messages.len()));
+        }
+        self.is_on = is_on;
     }
 
     #[inline(never)]
@@ -200,12 +211,9 @@ impl<E: Elevator> RequestQueue<E> {
     /// Switches tracing of the queue's and the policy's events on or off. Off at first; its memory
     /// is allocated when it is first switched on.
     pub fn set_tracing(&mut self, on: bool) {
-        if on {
-            self.trace.make_room();
-        }
-        self.tracing = on;
+        self.trace.set_on(on);
         self.elevator.trace(on);
-        for limiter in &mut self.limiters {
+        for limiter in self.limiters.iter_mut() {
             limiter.trace(on);
         }
     }
@@ -234,7 +242,7 @@ impl<E: Elevator> RequestQueue<E> {
         while let Some(message) = self.elevator.take_message() {
             self.trace.push_message(TraceMessage { limiter: None, message });
         }
-        for limiter in &mut self.limiters {
+        for limiter in self.limiters.iter_mut() {
             while let Some(message) = limiter.take_message() {
                 self.trace.push_message(TraceMessage { limiter: Some(limiter.name()), message });
             }
@@ -256,7 +264,7 @@ impl<E: Elevator> RequestQueue<E> {
         reason: Option<hoistway_elevator::Reason>,
         now: Nanos,
     ) {
-        if self.tracing {
+        if self.trace.is_on {
             self.trace_request(kind, id, reason, now);
         }
     }
@@ -272,7 +280,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// Records an event of a bio if tracing is on.
     #[inline]
     pub(crate) fn trace_bio(&mut self, kind: TraceKind, bio: &Bio, id: RequestId, now: Nanos) {
-        if self.tracing {
+        if self.trace.is_on {
             let attributes = *bio;
             self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason: None, status: Status::Ok });
         }

@@ -10,13 +10,13 @@
 //! submitters share a request ([`crate::Era::merges_contexts`]). It costs a walk over the tables, and
 //! nothing as long as no host withdraws.
 
-use crate::bios::{Chain, Members};
-use crate::era::{Allocation, Flushes};
+use crate::bios::Members;
+use crate::era::Flushes;
 use crate::flush::Stage;
 use crate::slot::Marks;
 use crate::{RequestQueue, TraceKind};
-use hoistway_block::{Nanos, RequestId, Status};
-use hoistway_elevator::{Elevator, Limiter, Place, RequestEnd, Wake};
+use hoistway_block::{Nanos, RequestId};
+use hoistway_elevator::{Elevator, Place, Wake};
 
 impl<E: Elevator> RequestQueue<E> {
     /// Takes back every bio for whose cookie `of` is true and that the device has not been given.
@@ -49,7 +49,7 @@ impl<E: Elevator> RequestQueue<E> {
                 self.end_unserved(id, now, &mut ended);
             }
         }
-        self.admitted.forget(&of);
+        self.pool.forget_admitted(&of);
         if !self.limiters.is_empty() {
             self.release_held(now);
         }
@@ -61,14 +61,8 @@ impl<E: Elevator> RequestQueue<E> {
 
     fn withdraw_held(&mut self, of: &impl Fn(u64) -> bool, now: Nanos, ended: &mut impl FnMut(u64)) {
         // Empty as long as there was no limiter.
-        for index in 0..self.limited_bios.len() {
-            if let Some(stage) = self.holder_of(index)
-                && of(self.bios.at(index).cookie)
-            {
-                if let Some(limiter) = self.limiters.get_mut(stage) {
-                    limiter.withdrawn(hoistway_elevator::BioId(index), now);
-                }
-                self.no_longer_held(index, stage, now);
+        for index in 0..self.limiters.bios() {
+            if self.limiters.holds(index) && of(self.bios.at(index).cookie) && self.limiters.withdraw(index, now) {
                 self.forget_bio(index, now, ended);
             }
         }
@@ -76,10 +70,10 @@ impl<E: Elevator> RequestQueue<E> {
 
     fn withdraw_waiting(&mut self, of: &impl Fn(u64) -> bool, now: Nanos, ended: &mut impl FnMut(u64)) {
         for kind in 0..2 {
-            let mut all = core::mem::replace(&mut self.waiting[kind], Chain::EMPTY);
+            let mut all = self.pool.take_waiting(kind);
             while let Some(index) = self.bios.pop(&mut all) {
                 if !of(self.bios.at(index).cookie) {
-                    self.bios.append(&mut self.waiting[kind], index);
+                    self.pool.wait(&mut self.bios, index, kind == 1);
                     continue;
                 }
                 let group = self.bios.at(index).bio.group;
@@ -103,7 +97,7 @@ impl<E: Elevator> RequestQueue<E> {
         match (place, stage) {
             (Place::Free | Place::Started | Place::Complete, _) => return false,
             (_, Stage::Before(_) | Stage::After(_)) => {
-                let is_out = self.flush.remove(&mut self.dispatch_links, id.slot());
+                let is_out = self.flush.remove(&mut self.links, id.slot());
                 self.violations += u32::from(!is_out);
             }
             (Place::Plugged, _) => self.unlink_carried(id),
@@ -121,7 +115,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         match stage {
             Stage::Data(_) => self.flush.end_running_data(),
-            Stage::Barrier(_) => self.forget_barrier(),
+            Stage::Barrier(_) => self.gate.forget_barrier(),
             _ => {}
         }
         true
@@ -130,37 +124,30 @@ impl<E: Elevator> RequestQueue<E> {
     /// A request that is carried over a switch, or in a submitter's plug, which no list of the queue
     /// knows.
     fn unlink_carried(&mut self, id: RequestId) {
-        if self.dispatch_links.is_linked(id.slot()) {
-            let is_out = self.carried.remove(&mut self.dispatch_links, id.slot());
+        if self.links.is_linked(id.slot()) {
+            let is_out = self.switch.carried().remove(&mut self.links, id.slot());
             self.violations += u32::from(!is_out);
         }
     }
 
     fn unlink_chosen(&mut self, id: RequestId) {
         let queue = self.requests.attributes(id).hardware_queue;
-        let list = self.dispatch_lists.at_mut(u32::from(queue.0));
-        let is_out = list.remove(&mut self.dispatch_links, id.slot());
+        let is_out = self.device.remove(&mut self.links, queue, id);
         self.violations += u32::from(!is_out);
-        self.dispatch_total = self.dispatch_total.saturating_sub(1);
-        self.forget_boundary(id);
     }
 
     /// What the end of a request means for everything but the policy; its bios end without service.
     fn end_unserved(&mut self, id: RequestId, now: Nanos, ended: &mut impl FnMut(u64)) {
-        let request = self.requests.at(id);
-        let (attributes, start_ns) = (request.attributes, request.start_ns);
+        let attributes = *self.requests.attributes(id);
         self.trace(TraceKind::Withdrawn, id, None, now);
         self.counters.withdrawn(attributes.operation, now);
-        if self.is_gated && self.era.flushes == Flushes::Barriers {
+        if self.gate.is_closed() && self.settings.era.flushes == Flushes::Barriers {
             self.end_barrier(id);
         }
-        if self.era.allocation != Allocation::Tags {
-            self.lists.left(attributes.extent.sectors);
+        if self.pool.has_lists() {
+            self.pool.left(attributes.extent.sectors);
         }
-        let end = RequestEnd { attributes, start_ns, issued_ns: 0, status: Status::IoError };
-        for limiter in &mut self.limiters {
-            limiter.request_ended(&end, now);
-        }
+        self.limiters.request_withdrawn(&self.requests, id, now);
         match self.slots.at(id.slot()).members() {
             Members::Alone(cookie) => {
                 ended(cookie);
@@ -179,8 +166,8 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Ends a bio that has a record.
     fn forget_bio(&mut self, index: u32, now: Nanos, ended: &mut impl FnMut(u64)) {
-        if !self.limited_bios.is_empty() {
-            self.limiters_bio_ended(index, now);
+        if self.limiters.have_seen_bios() {
+            self.limited_bio_ended(index, now);
         }
         ended(self.bios.at(index).cookie);
         self.bios.give_back(index);
