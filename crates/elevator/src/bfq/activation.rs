@@ -39,11 +39,11 @@ impl Bfq {
         self.leave_old_burst(queue);
         self.count_arrival_in_time(queue, is_in_time);
         let factor_before = self.queues.at(queue).raising.factor;
-        let split_over = self.queues.at(queue).split_ticks.wrapping_add(self.spans.least_idle);
+        let split_over = self.queues.at(queue).split_ticks.wrapping_add(self.clock.spans.least_idle);
         if self.settings.low_latency && self.clock.is_past(split_over) {
             self.raise_on_arrival(queue, arrival);
             if self.queues.at(queue).raising.factor != factor_before {
-                self.entities.at_mut(queue).is_prio_changed = true;
+                self.schedule.entity_mut(queue).is_prio_changed = true;
             }
         }
         let now = self.clock.ticks;
@@ -61,14 +61,16 @@ impl Bfq {
 
     fn was_idle_for_long(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
-        state.dispatched == 0 && self.clock.is_past(state.budget_timeout_ticks.wrapping_add(self.spans.least_idle))
+        state.dispatched == 0
+            && self.clock.is_past(state.budget_timeout_ticks.wrapping_add(self.clock.spans.least_idle))
     }
 
     fn judge_arrival(&self, queue: u32, slot: u32) -> Arrival {
         let state = self.queues.at(queue);
         let in_large_burst = state.has(Marks::IN_LARGE_BURST);
         // In newer forms, a queue whose weight the user has changed is never raised.
-        let is_plain = !self.profile.raises_default_weight_only || self.entities.at(queue).new_weight == DEFAULT_WEIGHT;
+        let is_plain =
+            !self.profile.raises_default_weight_only || self.schedule.entity(queue).new_weight == DEFAULT_WEIGHT;
         let is_too_seeky = self.profile.has_totally_seeky && state.is_totally_seeky();
         let is_soft_real_time = is_plain
             && !is_too_seeky
@@ -95,7 +97,7 @@ impl Bfq {
             state.marks.clear(Marks::WAITS_UNBLOCKED);
         }
         let most = state.max_budget;
-        let entity = self.entities.at_mut(queue);
+        let entity = self.schedule.entity_mut(queue);
         entity.service = 0;
         entity.budget = if goes_on { left.min(most) } else { most.max(charge) };
         goes_on
@@ -114,7 +116,7 @@ impl Bfq {
         let state = self.queues.at_mut(queue);
         state.marks.set(Marks::BUSY);
         let is_raised = state.is_raised();
-        self.change_busy(queue, true);
+        self.busy.change(self.schedule.entity(queue).class, true);
         // The queue may have a request in flight that was never inserted into it; only from here on
         // is it counted as having requests.
         self.become_pending(queue);
@@ -122,9 +124,10 @@ impl Bfq {
             self.count_weight(queue);
         }
         if is_raised {
-            self.raised_busy = self.raised_busy.wrapping_add(1);
+            self.busy.change_raised(true);
         }
-        self.move_to_front_of_woken(queue);
+        let is_moved = self.queues.move_to_front_of_woken(queue);
+        self.expect(is_moved);
     }
 
     /// Activates the queue; with the mark `WAITS_UNBLOCKED` its virtual start time may lie in the
@@ -147,13 +150,13 @@ impl Bfq {
     #[inline(never)]
     fn count_idle(&mut self, queue: u32) {
         self.log_queue(queue, "del from busy", &[]);
-        self.change_busy(queue, false);
+        self.busy.change(self.schedule.entity(queue).class, false);
         let state = self.queues.at_mut(queue);
         state.marks.clear(Marks::BUSY);
         if state.is_raised() {
-            self.raised_busy = self.raised_busy.saturating_sub(1);
+            self.busy.change_raised(false);
         }
-        let group = self.entities.at(queue).parent;
+        let group = self.schedule.entity(queue).parent;
         let account = &mut self.groups.at_mut(group).account;
         account.dequeues = account.dequeues.wrapping_add(1);
     }
@@ -165,19 +168,6 @@ impl Bfq {
             self.uncount_weight(queue);
             self.release_if_unused(queue);
         }
-    }
-
-    pub(super) fn change_busy(&mut self, queue: u32, is_more: bool) {
-        let index = class_index(self.entities.at(queue).class) as usize;
-        if let Some(count) = self.busy_queues.get_mut(index) {
-            *count = if is_more { count.wrapping_add(1) } else { count.saturating_sub(1) };
-        }
-    }
-
-    #[inline]
-    pub(super) fn busy_total(&self) -> u32 {
-        let [real_time, best_effort, idle] = self.busy_queues;
-        real_time.wrapping_add(best_effort).wrapping_add(idle)
     }
 
     /// Whether the queue that became busy preempts the queue in service. The trees then determine
@@ -206,12 +196,12 @@ impl Bfq {
     /// Whether `one` has a higher class than `other`, or a larger weight. Weights are those of the
     /// two queues if these are in one group, otherwise those of their groups.
     fn is_higher(&self, one: u32, other: u32) -> bool {
-        let (class, other_class) = (self.entities.at(one).class, self.entities.at(other).class);
+        let (class, other_class) = (self.schedule.entity(one).class, self.schedule.entity(other).class);
         if class != other_class {
             return class_index(class) < class_index(other_class);
         }
         let (mut first, mut second) = (one, other);
-        if self.entities.at(one).parent != self.entities.at(other).parent {
+        if self.schedule.entity(one).parent != self.schedule.entity(other).parent {
             for entity in [&mut first, &mut second] {
                 let parent = self.parent_entity(*entity);
                 if parent != NIL {
@@ -219,6 +209,6 @@ impl Bfq {
                 }
             }
         }
-        self.entities.at(first).weight > self.entities.at(second).weight
+        self.schedule.entity(first).weight > self.schedule.entity(second).weight
     }
 }

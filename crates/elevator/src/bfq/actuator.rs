@@ -7,13 +7,15 @@
 use super::Bfq;
 use crate::actuators::Actuators;
 use crate::request::Bio;
-use crate::structures::{Array, NIL, NoMemory};
+use crate::structures::{Array, Links, List, NIL, NoMemory};
 use hoistway_block::{ContextId, Sector, SectorRange};
 
 /// An actuator with fewer requests than this is underutilised (Linux: `actuator_load_threshold`).
 const SHORT_OF_WORK: u32 = 4;
 
-/// The actuators, and the mapping of records to issuers and actuators.
+/// The actuators, the mapping of records to issuers and actuators, and the active queues of each.
+///
+/// Invariant: a queue in an active set is on the list of its actuator, and no other queue is on any.
 #[derive(Debug)]
 pub struct ActuatorTable {
     pub count: u32,
@@ -23,20 +25,30 @@ pub struct ActuatorTable {
     ranges: Array<SectorRange>,
     /// Requests in flight in each actuator; kept only if there are several.
     in_driver: Array<u32>,
+    /// Queues in active sets, by actuator, the most recently added first: the order in which
+    /// injection tries them.
+    active: Array<List>,
+    active_links: Links,
 }
 
 impl ActuatorTable {
     /// Builds the table for these actuators, or for a single one if the form does not support
     /// several.
-    #[inline(never)]
-    pub fn try_new(actuators: &Actuators, is_known: bool, issuers: u32) -> Result<Self, NoMemory> {
+    #[inline(always)]
+    pub fn try_new(actuators: &Actuators, is_known: bool, issuers: u32, queues: u32) -> Result<Self, NoMemory> {
+        let count = Self::count_of(actuators, is_known);
         let actuators = if is_known { actuators } else { &Actuators::ONE };
-        let count = actuators.count();
-        let mut ranges = Array::try_new(count, SectorRange::default())?;
-        for (number, range) in (0..count).zip(actuators.ranges()) {
-            *ranges.at_mut(number) = *range;
-        }
-        Ok(Self { count, reported: actuators.reported(), issuers, ranges, in_driver: Array::try_new(count, 0)? })
+        let reported = actuators.reported();
+        let ranges = ranges_of(actuators)?;
+        let in_driver = Array::try_new(count, 0)?;
+        let active = Array::try_new(count, List::EMPTY)?;
+        let active_links = Links::try_new(queues)?;
+        Ok(Self { count, reported, issuers, ranges, in_driver, active, active_links })
+    }
+
+    /// How many actuators a form tells apart.
+    pub fn count_of(actuators: &Actuators, is_known: bool) -> u32 {
+        if is_known { actuators.count() } else { Actuators::ONE.count() }
     }
 
     #[inline]
@@ -86,27 +98,73 @@ impl ActuatorTable {
         *self.in_driver.at(actuator)
     }
 
+    /// Adds a queue that entered an active set to the list of its actuator; false if it was in the
+    /// list already.
+    #[inline]
+    pub fn list_active(&mut self, actuator: u8, queue: u32) -> bool {
+        self.active.at_mut(u32::from(actuator)).push_front(&mut self.active_links, queue)
+    }
+
+    #[inline]
+    pub fn unlist_active(&mut self, actuator: u8, queue: u32) -> bool {
+        self.active.at_mut(u32::from(actuator)).remove(&mut self.active_links, queue)
+    }
+
+    /// Queues in active sets, actuator by actuator, the most recent first.
+    pub fn active_queues(&self) -> impl Iterator<Item = u32> {
+        self.active.iter().flat_map(|list| list.iter(&self.active_links))
+    }
+
+    /// Queues of an actuator in active sets, the most recent first.
+    pub fn active_of(&self, actuator: u32) -> impl Iterator<Item = u32> {
+        self.active.at(actuator).iter(&self.active_links)
+    }
+
+    /// Whether a queue is on the list of its actuator.
+    pub fn is_listed(&self, queue: u32) -> bool {
+        self.active_links.is_linked(queue)
+    }
+
+    /// The actuators that are short of work: they hold few requests, and fewer than the next one.
+    fn short_of_work(&self) -> impl Iterator<Item = u32> {
+        let last = self.count.wrapping_sub(1);
+        (0..self.count).filter(move |actuator| {
+            let in_driver = self.in_driver(*actuator);
+            let is_behind_next = *actuator == last || in_driver < self.in_driver(actuator.wrapping_add(1));
+            in_driver < SHORT_OF_WORK && is_behind_next
+        })
+    }
+
+    /// The record of an issuer for the actuator of a bio's last sector.
+    #[inline]
+    pub fn record_of(&self, bio: &Bio) -> u32 {
+        let issuer = self.issuer(bio.context);
+        if self.is_one() { issuer } else { self.record_by_range(issuer, bio) }
+    }
+
+    #[inline(never)]
+    fn record_by_range(&self, issuer: u32, bio: &Bio) -> u32 {
+        let last_sector = bio.extent.end().wrapping_sub(u64::from(bio.extent.sectors > 0));
+        self.serving(last_sector).wrapping_mul(self.issuers).wrapping_add(issuer)
+    }
+
     /// The actuator that serves a sector; the first if none does.
     fn serving(&self, sector: Sector) -> u32 {
         (0..self.count).find(|number| self.ranges.at(*number).holds(sector)).unwrap_or(0)
     }
 }
 
+#[inline(never)]
+fn ranges_of(actuators: &Actuators) -> Result<Array<SectorRange>, NoMemory> {
+    let count = actuators.count();
+    let mut ranges = Array::try_new(count, SectorRange::default())?;
+    for (number, range) in (0..count).zip(actuators.ranges()) {
+        *ranges.at_mut(number) = *range;
+    }
+    Ok(ranges)
+}
+
 impl Bfq {
-    /// The record of a bio's issuer for the actuator of the bio's last sector.
-    #[inline]
-    pub(super) fn record_of(&self, bio: &Bio) -> u32 {
-        let issuer = self.actuators.issuer(bio.context);
-        if self.actuators.is_one() { issuer } else { self.record_by_range(issuer, bio) }
-    }
-
-    #[inline(never)]
-    fn record_by_range(&self, issuer: u32, bio: &Bio) -> u32 {
-        let last_sector = bio.extent.end().wrapping_sub(u64::from(bio.extent.sectors > 0));
-        let actuator = self.actuators.serving(last_sector);
-        actuator.wrapping_mul(self.actuators.issuers).wrapping_add(issuer)
-    }
-
     /// Whether the issuer of a record has at most this one request, over all actuators.
     #[inline]
     pub(super) fn is_its_only_request(&self, record: u32) -> bool {
@@ -119,36 +177,12 @@ impl Bfq {
         records.fold(0, |sum, record| sum.wrapping_add(self.contexts.at(record).requests))
     }
 
-    /// Adds a queue that entered an active set to the list of its actuator; false if it was in the
-    /// list already.
-    #[inline]
-    pub(super) fn list_active(&mut self, queue: u32) -> bool {
-        let list = self.active_lists.at_mut(u32::from(self.queues.at(queue).actuator));
-        list.push_front(&mut self.active_links, queue)
-    }
-
-    #[inline]
-    pub(super) fn unlist_active(&mut self, queue: u32) -> bool {
-        let list = self.active_lists.at_mut(u32::from(self.queues.at(queue).actuator));
-        list.remove(&mut self.active_links, queue)
-    }
-
-    /// Queues in active sets, actuator by actuator, the most recent first.
-    pub(super) fn active_queues(&self) -> impl Iterator<Item = u32> {
-        self.active_lists.iter().flat_map(|list| list.iter(&self.active_links))
-    }
-
     /// The queue whose request an underutilised actuator should get, or NIL. The first such
     /// actuator with a queue decides, and the queue in service takes precedence over all others of
     /// its actuator.
     #[inline(never)]
     pub(super) fn queue_for_idle_actuator(&self) -> u32 {
-        let last = self.actuators.count.wrapping_sub(1);
-        let short = (0..self.actuators.count).filter(|actuator| {
-            let in_driver = self.actuators.in_driver(*actuator);
-            let is_behind_next = *actuator == last || in_driver < self.actuators.in_driver(actuator.wrapping_add(1));
-            in_driver < SHORT_OF_WORK && is_behind_next
-        });
+        let short = self.actuators.short_of_work();
         short.map(|actuator| self.queue_of_actuator(actuator)).find(|queue| *queue != NIL).unwrap_or(NIL)
     }
 
@@ -157,6 +191,6 @@ impl Bfq {
         if served != NIL && u32::from(self.queues.at(served).actuator) == actuator {
             return served;
         }
-        self.active_lists.at(actuator).iter(&self.active_links).find(|queue| self.may_inject(*queue)).unwrap_or(NIL)
+        self.actuators.active_of(actuator).find(|queue| self.may_inject(*queue)).unwrap_or(NIL)
     }
 }

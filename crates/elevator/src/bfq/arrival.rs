@@ -3,7 +3,7 @@
 
 use super::Bfq;
 use super::budget::TurnEnd;
-use super::clock::{Clock, Spans};
+use super::clock::Clock;
 use super::next_request::is_far_from;
 use super::profile::IoBound;
 use super::state::{Held, Marks, Queue, Slot};
@@ -73,16 +73,16 @@ impl Queue {
     /// it, or with half of it. True if this invalidates what injection has learned. `idle_ns` is 0 if
     /// there is no idling.
     #[inline(always)]
-    fn judge_think_time(&mut self, is_alive: bool, idle_ns: Nanos, clock: &Clock, spans: &Spans) -> bool {
-        let is_short = is_alive && !self.think.is_above(idle_ns >> spans.think_shift);
+    fn judge_think_time(&mut self, is_alive: bool, idle_ns: Nanos, think_shift: u32, clock: &Clock) -> bool {
+        let is_short = is_alive && !self.think.is_above(idle_ns >> think_shift);
         if is_short == self.has(Marks::SHORT_THINK_TIME) || idle_ns == 0 {
             return false;
         }
-        if !clock.is_past(self.split_ticks.wrapping_add(spans.least_idle)) {
+        if !clock.is_past(self.split_ticks.wrapping_add(clock.spans.least_idle)) {
             return false;
         }
         self.marks.put(Marks::SHORT_THINK_TIME, is_short);
-        let barrier = self.inject.decreased_ticks.wrapping_add(spans.inject_barrier);
+        let barrier = self.inject.decreased_ticks.wrapping_add(clock.spans.inject_barrier);
         self.inject.last_service_ns == 0 && (!is_short || clock.is_past_or_now(barrier))
     }
 
@@ -122,26 +122,26 @@ impl Bfq {
     /// [`Bfq::settle_joined`]. Only valid if [`Bfq::cannot_merge`] is true.
     #[inline(never)]
     pub(super) fn join_busy(&mut self, bio: &Bio, id: RequestId) -> Joined {
-        let context = self.record_of(bio);
+        let context = self.actuators.record_of(bio);
         let skips_early_merge = self.skips_early_merge();
         let Some(issuer) = self.contexts.get_mut(context) else { return Joined::NOT };
         let is_known = issuer.is_alive & (issuer.group == bio.group.0) & (issuer.priority == bio.priority);
         let queue = issuer.queue(true);
         let Some(state) = self.queues.get_mut(queue) else { return Joined::NOT };
         let is_plain = state.marks.of(Marks::DECISIVE) == Marks::BUSY.with(Marks::SYNC);
-        if !(is_known & is_plain & bio.is_sync()) || self.messages.is_on() {
+        if !(is_known & is_plain & bio.is_sync()) || self.report.is_on() {
             return Joined::NOT;
         }
         let may_merge = state.merges_into != NIL || (!skips_early_merge && issuer.stable_candidate != NIL);
         // With this request, a queue whose weight is raised as soft real-time may have to lose
         // that.
-        let may_fall_back = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
+        let may_fall_back = state.is_raised() && state.raising.longest_ticks == self.clock.spans.soft_real_time_ticks;
         let slot = id.slot();
         let Some(entry) = self.slots.get_mut(slot) else { return Joined::NOT };
         if may_merge || may_fall_back || entry.held != Held::Nowhere || entry.queue != NIL {
             return Joined::NOT;
         }
-        let entity = self.entities.at_mut(queue);
+        let entity = self.schedule.entity_mut(queue);
         entity.allocated = entity.allocated.wrapping_add(1);
         let (group, is_idle_class) = (entity.parent, matches!(entity.class, Class::Idle));
         let (now, counts_as) = (self.clock.ns, kind_of(bio));
@@ -162,13 +162,13 @@ impl Bfq {
         state.own_if_sole_user(queue, context);
         let idle_ns = if is_idle_class { 0 } else { self.settings.slice_idle_ns() };
         let mut joined = Joined::NO_EFFECT;
-        if state.judge_think_time(true, idle_ns, &self.clock, &self.spans) {
+        if state.judge_think_time(true, idle_ns, self.profile.think_shift, &self.clock) {
             joined = joined.with(Joined::RESETS_INJECTION);
         }
         if issuer.requests <= 1 {
             joined = joined.with(Joined::ONLY_REQUEST);
         }
-        state.note_place(bio.extent, self.near_sectors);
+        state.note_place(bio.extent, self.profile.near_sectors);
         let [_, sync] = &mut state.queued;
         *sync = sync.wrapping_add(1);
         if self.profile.io_bound == IoBound::ShareOfTime {
@@ -178,7 +178,7 @@ impl Bfq {
             state.raising.since_ticks = self.clock.ticks;
         }
         self.groups.at_mut(group).account.queue(counts_as, true);
-        self.requests_queued = self.requests_queued.wrapping_add(1);
+        self.busy.add_request();
         if group != GroupId::ROOT.0 {
             self.count_allocated_above(group, 1);
         }
@@ -194,7 +194,7 @@ impl Bfq {
     /// Handles the rare consequences of a request that joined a busy queue.
     #[inline(never)]
     pub(super) fn settle_joined(&mut self, bio: &Bio, joined: Joined) {
-        let context = self.record_of(bio);
+        let context = self.actuators.record_of(bio);
         let queue = self.contexts.at(context).queue(true);
         if joined.has(Joined::RESETS_INJECTION) {
             self.reset_injection(queue);
@@ -254,7 +254,7 @@ impl Bfq {
     /// nevertheless.
     pub(super) fn add_direct(&mut self, slot: u32) {
         self.slots.at_mut(slot).held = Held::Direct;
-        if !self.direct.push_front(&mut self.fifo_links, slot) {
+        if !self.order.add_direct(slot) {
             self.count_violation();
         }
     }
@@ -303,7 +303,7 @@ impl Bfq {
     /// may be -1). Returns the queue's group.
     #[inline]
     pub(super) fn count_allocated(&mut self, queue: u32, more: u32) -> u32 {
-        let state = self.entities.at_mut(queue);
+        let state = self.schedule.entity_mut(queue);
         state.allocated = state.allocated.wrapping_add(more);
         let group = state.parent;
         if group != GroupId::ROOT.0 {
@@ -316,7 +316,7 @@ impl Bfq {
     fn count_allocated_above(&mut self, group: u32, more: u32) {
         let mut above = group;
         while above != GroupId::ROOT.0 {
-            let state = self.entities.at_mut(self.queues.len().wrapping_add(above));
+            let state = self.schedule.entity_mut(self.queues.len().wrapping_add(above));
             state.allocated = state.allocated.wrapping_add(more);
             above = state.parent;
         }
@@ -365,10 +365,10 @@ impl Bfq {
     #[inline(always)]
     fn add_to_queue(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Insertion {
         self.learn_from_arrival(bio, queue, context);
-        if self.messages.is_on() {
+        if self.report.is_on() {
             self.log_queue(queue, "add_request {0}", &[u64::from(bio.is_sync())]);
         }
-        self.requests_queued = self.requests_queued.wrapping_add(1);
+        self.busy.add_request();
         let state = self.queues.at_mut(queue);
         let [asynchronous, sync] = &mut state.queued;
         let queued = if bio.is_sync() { sync } else { asynchronous };
@@ -398,9 +398,9 @@ impl Bfq {
             state.think.add(now, idle_ns.saturating_mul(2));
         }
         let idle_ns = if is_idle_class || !state.is_sync() { 0 } else { idle_ns };
-        let begins_anew = state.judge_think_time(is_alive, idle_ns, &self.clock, &self.spans);
-        state.note_place(bio.extent, self.near_sectors);
-        let is_soft = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
+        let begins_anew = state.judge_think_time(is_alive, idle_ns, self.profile.think_shift, &self.clock);
+        state.note_place(bio.extent, self.profile.near_sectors);
+        let is_soft = state.is_raised() && state.raising.longest_ticks == self.clock.spans.soft_real_time_ticks;
         let is_doubtful = self.profile.has_totally_seeky && is_soft && state.is_totally_seeky();
         if begins_anew {
             self.reset_injection(queue);

@@ -4,8 +4,8 @@
 use super::Bfq;
 use super::clock::NEVER;
 use super::contexts::SPARE_QUEUE;
+use super::schedule::tree_of;
 use super::state::{CLASSES, Held, Marks, Set, Slot};
-use super::wf2q::tree_of;
 use crate::interface::Violation;
 use crate::request::Requests;
 use crate::structures::NIL;
@@ -58,7 +58,7 @@ impl Bfq {
             self.check_users(queue, counted)?;
             self.check_links(queue)?;
         }
-        for entity in 0..self.entities.len() {
+        for entity in 0..self.schedule.entities() {
             self.check_entity(entity)?;
         }
         self.check_groups()?;
@@ -69,7 +69,7 @@ impl Bfq {
     /// Whether a record is unused, empty and on no list, which is all that the rules require of it.
     /// Most records are in this state.
     fn is_unused(&self, index: u32, counted: &Counted) -> bool {
-        let (queue, entity) = (self.queues.at(index), self.entities.at(index));
+        let (queue, entity) = (self.queues.at(index), self.schedule.entity(index));
         let is_empty = queue.sorted.is_empty() & queue.fifo.is_empty() & (queue.queued_total() == 0);
         let refers_to_nothing = (queue.next & queue.merges_into & queue.owner & queue.waker) == NIL;
         let counts_nothing = (queue.dispatched | queue.processes | queue.candidates | queue.counted_weight) == 0;
@@ -82,14 +82,14 @@ impl Bfq {
             && index != self.in_service
             && ![Marks::USED, Marks::BUSY, Marks::PENDING, Marks::PINNED].into_iter().any(|mark| queue.has(mark))
             && queue.woken.is_empty()
-            && !self.active_links.is_linked(index)
-            && !self.burst_links.is_linked(index)
-            && !self.position_links.is_linked(index)
-            && !self.woken_links.is_linked(index)
+            && !self.actuators.is_listed(index)
+            && !self.burst.lists(index)
+            && !self.positions.holds(index)
+            && !self.queues.is_woken(index)
     }
 
     fn check_queue(&self, requests: &Requests, index: u32) -> Result<(), Violation> {
-        let (queue, entity) = (self.queues.at(index), self.entities.at(index));
+        let (queue, entity) = (self.queues.at(index), self.schedule.entity(index));
         let is_busy = queue.has(Marks::BUSY);
         must(queue.sorted.len() == queue.fifo.len(), "order and fifo hold the same requests", index)?;
         must(queue.queued_total() == queue.sorted.len(), "queued requests are counted", index)?;
@@ -103,7 +103,7 @@ impl Bfq {
         let is_pending = is_busy || queue.dispatched > 0;
         must(queue.has(Marks::PENDING) || !is_busy, "a busy queue counts in its group", index)?;
         must(is_pending || !queue.has(Marks::PENDING), "a queue without requests does not count in its group", index)?;
-        for slot in queue.sorted.iter(&self.sort_links).take(self.slots.len() as usize) {
+        for slot in self.order.slots(queue).take(self.slots.len() as usize) {
             let entry = self.slots.at(slot);
             must(entry.held == Held::Queued && entry.queue == index, "a sorted request knows its queue", slot)?;
             let extent = requests.attributes(entry.id).extent;
@@ -146,15 +146,15 @@ impl Bfq {
             }
             count(context.stable_candidate, &|counted| counted.candidates += 1);
         }
-        for queue in self.async_queues.iter() {
-            count(*queue, &|counted| counted.pins += 1);
+        for queue in self.contexts.all_async_queues() {
+            count(queue, &|counted| counted.pins += 1);
         }
         counts
     }
 
     fn check_users(&self, index: u32, counted: &Counted) -> Result<(), Violation> {
         let queue = self.queues.at(index);
-        must(counted.requests == self.entities.at(index).allocated, "a queue counts its requests", index)?;
+        must(counted.requests == self.schedule.entity(index).allocated, "a queue counts its requests", index)?;
         must(counted.in_device == queue.dispatched, "a queue counts its requests in the device", index)?;
         must(counted.users == queue.processes, "a queue counts its users", index)?;
         must(counted.candidates == queue.candidates, "a queue counts the queues that are to be merged into it", index)?;
@@ -174,29 +174,29 @@ impl Bfq {
     fn check_links(&self, index: u32) -> Result<(), Violation> {
         let queue = self.queues.at(index);
         let is_used = queue.has(Marks::USED);
-        let is_listed = self.active_links.is_linked(index);
-        must(is_listed == (self.entities.at(index).set == Set::Active), "active queues are listed", index)?;
-        must(is_used || !self.burst_links.is_linked(index), "a free record is in no burst", index)?;
-        must(is_used || !self.position_links.is_linked(index), "a free record has no position", index)?;
+        let is_listed = self.actuators.is_listed(index);
+        must(is_listed == (self.schedule.entity(index).set == Set::Active), "active queues are listed", index)?;
+        must(is_used || !self.burst.lists(index), "a free record is in no burst", index)?;
+        must(is_used || !self.positions.holds(index), "a free record has no position", index)?;
         must(
-            self.woken_links.is_linked(index) == (queue.waker != NIL),
+            self.queues.is_woken(index) == (queue.waker != NIL),
             "a queue with a waker is on the waker's list",
             index,
         )?;
-        for woken in queue.woken.iter(&self.woken_links).take(self.queues.len() as usize) {
+        for woken in self.queues.woken_by(index).take(self.queues.len() as usize) {
             must(self.queues.at(woken).waker == index, "a woken queue knows its waker", woken)?;
         }
         let weight = queue.counted_weight;
         must(
-            weight == 0 || !queue.is_raised() || self.entities.at(index).is_prio_changed,
+            weight == 0 || !queue.is_raised() || self.schedule.entity(index).is_prio_changed,
             "no raised queue is counted",
             index,
         )
     }
 
     fn check_entity(&self, index: u32) -> Result<(), Violation> {
-        let entity = self.entities.at(index);
-        let is_linked = self.stamps.is_linked(index);
+        let entity = self.schedule.entity(index);
+        let is_linked = self.schedule.is_linked(index);
         if entity.set == Set::None && !entity.is_on_tree && !is_linked {
             return Ok(());
         }
@@ -210,14 +210,14 @@ impl Bfq {
 
     fn check_groups(&self) -> Result<(), Violation> {
         let mut sums = vec![GroupSums::default(); self.groups.len() as usize];
-        for entity in (0..self.entities.len()).filter(|entity| *entity != self.queues.len()) {
-            let state = self.entities.at(entity);
+        for entity in (0..self.schedule.entities()).filter(|entity| *entity != self.queues.len()) {
+            let state = self.schedule.entity(entity);
             let Some(group) = sums.get_mut(state.parent as usize) else { continue };
             group.active += u32::from(state.set == Set::Active);
             group.allocated += state.allocated;
             let Some(class) = group.classes.get_mut(super::state::class_index(state.class) as usize) else { continue };
             class.weight += if state.is_on_tree { u64::from(state.weight) } else { 0 };
-            class.linked += u32::from(self.stamps.is_linked(entity));
+            class.linked += u32::from(self.schedule.is_linked(entity));
         }
         for slot in self.slots.iter().filter(|slot| matches!(slot.held, Held::Queued | Held::Direct)) {
             if let Some(group) = sums.get_mut(slot.group as usize) {
@@ -234,7 +234,7 @@ impl Bfq {
         let group = self.groups.at(index);
         must(sums.active == group.active_entities, "a group counts its active entities", index)?;
         for (class, of_class) in [Class::RealTime, Class::BestEffort, Class::Idle].into_iter().zip(&sums.classes) {
-            let tree = self.trees.at(tree_of(index, class));
+            let tree = self.schedule.tree(tree_of(index, class));
             must(of_class.weight == tree.weight_sum.value(), "weights of a tree add up", index)?;
             let linked = tree.active.len().wrapping_add(tree.idle.len());
             must(of_class.linked == linked, "a tree has its entities", index)?;
@@ -246,7 +246,7 @@ impl Bfq {
             next entity",
             index,
         )?;
-        let own = |entity: u32| self.entities.at(entity).parent == index && self.entities.at(entity).is_on_tree;
+        let own = |entity: u32| self.schedule.entity(entity).parent == index && self.schedule.entity(entity).is_on_tree;
         must(
             group.next_in_service == NIL || own(group.next_in_service),
             "the next entity belongs to the group",
@@ -255,14 +255,14 @@ impl Bfq {
         let last = group.last_created;
         must(last == NIL || self.queues.at(last).has(Marks::USED), "the last created queue is in use", index)?;
         let entity = self.group_entity(index);
-        let is_counted = entity == NIL || sums.allocated == self.entities.at(entity).allocated;
+        let is_counted = entity == NIL || sums.allocated == self.schedule.entity(entity).allocated;
         must(is_counted, "a group counts its requests", index)?;
         must(sums.queued == group.account.queued.total(), "queued requests are accounted", index)
     }
 
     fn check_sums(&self) -> Result<(), Violation> {
         let (mut queued, mut dispatched, mut raised, mut busy) = (0_u32, 0_u32, 0, [0; CLASSES as usize]);
-        for (queue, entity) in self.queues.iter().zip(self.entities.iter()) {
+        for (queue, entity) in self.queues.iter().zip(self.schedule.iter()) {
             queued += queue.queued_total();
             dispatched += queue.dispatched;
             if queue.has(Marks::BUSY) {
@@ -272,13 +272,17 @@ impl Bfq {
                 }
             }
         }
-        must(queued == self.requests_queued, "queued requests add up", queued)?;
-        must(dispatched == self.in_driver, "requests in the device add up", dispatched)?;
+        must(queued == self.busy.requests(), "queued requests add up", queued)?;
+        must(dispatched == self.device.in_driver(), "requests in the device add up", dispatched)?;
         self.check_actuators()?;
-        must(busy == self.busy_queues, "busy queues are counted", busy.iter().sum())?;
-        must(raised == self.raised_busy, "raised busy queues are counted", self.raised_busy)?;
+        must(busy == self.busy.by_class(), "busy queues are counted", busy.iter().sum())?;
+        must(raised == self.busy.raised(), "raised busy queues are counted", self.busy.raised())?;
         let pending = self.groups.iter().filter(|group| group.pending_queues > 0);
-        must(count(pending) == self.pending_groups, "groups with requests are counted", self.pending_groups)?;
+        must(
+            count(pending) == self.weights.pending_groups(),
+            "groups with requests are counted",
+            self.weights.pending_groups(),
+        )?;
         self.check_weights()
     }
 
@@ -300,30 +304,16 @@ impl Bfq {
         Ok(())
     }
 
-    /// There are many more weights than queues: the weights of queues are checked one by one, all
-    /// others together.
     fn check_weights(&self) -> Result<(), Violation> {
         let counted = self.queues.iter().map(|queue| queue.counted_weight).filter(|weight| *weight != 0);
-        let mut weights: Vec<u32> = counted.collect();
-        weights.sort_unstable();
-        for same in weights.chunk_by(|one, other| one == other) {
-            let weight = same.first().copied().unwrap_or(0);
-            must(count(same.iter()) == *self.weight_counts.at(weight), "weights are counted", weight)?;
-            must(self.weights_in_use.test(weight), "weights in use are known", weight)?;
-        }
-        let kinds = count(weights.chunk_by(|one, other| one == other));
-        must(self.weights_in_use.members() == kinds, "no other weight is in use", kinds)?;
-        let in_all = self.weight_counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
-        must(in_all == count(weights.iter()), "no other weight is counted", in_all)?;
-        let groups = self.entities.iter().skip(self.queues.len() as usize);
-        let mut weights: Vec<u32> = groups.filter(|group| group.set == Set::Active).map(|group| group.weight).collect();
-        weights.sort_unstable();
-        for same in weights.chunk_by(|one, other| one == other) {
-            let weight = same.first().copied().unwrap_or(0);
-            must(count(same.iter()) == *self.group_weights.counts.at(weight), "weights of groups are counted", weight)?;
-        }
-        let kinds = count(weights.chunk_by(|one, other| one == other));
-        must(self.group_weights.kinds == kinds, "weights of groups are known", kinds)
+        let mut of_queues: Vec<u32> = counted.collect();
+        of_queues.sort_unstable();
+        let groups = self.schedule.iter().skip(self.queues.len() as usize);
+        let active = groups.filter(|group| group.set == Set::Active);
+        let mut of_groups: Vec<u32> = active.map(|group| group.weight).collect();
+        of_groups.sort_unstable();
+        let counts = self.weights.count_exactly(&of_queues, &of_groups);
+        counts.map_err(|(what, at)| Violation { what, at })
     }
 
     fn check_service(&self) -> Result<(), Violation> {
@@ -332,10 +322,10 @@ impl Bfq {
             must(!waits || queue == self.in_service, "only the queue in service is waited for", queue)?;
         }
         let waits = self.queues.at(self.in_service).has(Marks::WAIT_REQUEST);
-        must((self.timer_at != NEVER) == waits, "the timer runs while a queue is waited for", self.in_service)?;
+        must((self.idling.until() != NEVER) == waits, "the timer runs while a queue is waited for", self.in_service)?;
         let mut entity = self.in_service;
         while entity != NIL {
-            let group = self.groups.at(self.entities.at(entity).parent);
+            let group = self.groups.at(self.schedule.entity(entity).parent);
             must(group.in_service == entity, "an entity in service is the one in service of its group", entity)?;
             entity = self.parent_entity(entity);
         }

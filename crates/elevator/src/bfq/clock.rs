@@ -19,12 +19,15 @@ pub struct Clock {
     pub keeps_plug_time: bool,
     /// Length of a tick; 1 if the host gives none, so that ticks are nanoseconds.
     tick_ns: NonZeroU64,
+    /// Spans of time that are not tunables.
+    pub spans: Spans,
 }
 
 impl Clock {
     pub fn new(configuration: &Configuration, keeps_plug_time: bool) -> Self {
         let tick_ns = NonZeroU64::new(configuration.tick_ns).unwrap_or(NonZeroU64::MIN);
-        Self { ns: 0, ticks: 0, tick_ends_ns: tick_ns.get(), keeps_plug_time, tick_ns }
+        let spans = Spans::new(tick_ns);
+        Self { ns: 0, ticks: 0, tick_ends_ns: tick_ns.get(), keeps_plug_time, tick_ns, spans }
     }
 
     /// Ticks never run backward, even if the time of an event does.
@@ -86,7 +89,7 @@ impl Clock {
 
     /// The number of whole ticks that last at least `span_ns`.
     pub fn round_up(&self, span_ns: Nanos) -> u64 {
-        span_ns.saturating_add(self.tick_ns.get().wrapping_sub(1)) / self.tick_ns
+        round_up(span_ns, self.tick_ns)
     }
 
     #[inline]
@@ -100,13 +103,14 @@ impl Clock {
     }
 }
 
+fn round_up(span_ns: Nanos, tick_ns: NonZeroU64) -> u64 {
+    span_ns.saturating_add(tick_ns.get().wrapping_sub(1)) / tick_ns
+}
+
 /// Spans that are not tunables, in ticks.
 #[derive(Copy, Clone, Debug)]
 pub struct Spans {
     pub second: u64,
-    /// The default of `timeout_sync`. The time of a slow turn is charged as a fraction of it,
-    /// whatever the value of the tunable (quirk Q3 of docs/specifications/bfq.md).
-    pub default_timeout_ticks: u64,
     /// How often the idle class is served.
     pub idle_class: u64,
     /// How long after its first request a queue may still be merged.
@@ -124,17 +128,29 @@ pub struct Spans {
     pub inject_reset: u64,
     pub inject_sample: u64,
     pub inject_barrier: u64,
-    /// `slice_idle`, divided by two to this power, is the longest think time that counts as short.
-    pub think_shift: u32,
 }
 
 impl Spans {
-    pub fn new(clock: &Clock, think_shift: u32) -> Self {
-        let second = (SECOND / clock.tick_ns).max(1);
-        let ms = |span: u64| clock.round_up(span * MILLISECOND);
+    /// The default of `timeout_sync`. The time of a slow turn is charged as a fraction of it,
+    /// whatever the value of the tunable (quirk Q3 of docs/specifications/bfq.md).
+    pub const fn default_timeout_ticks(&self) -> u64 {
+        Self::timeout_of(self.second)
+    }
+
+    /// As [`Spans::default_timeout_ticks`], for ticks of this length.
+    pub fn default_timeout_for(tick_ns: Nanos) -> u64 {
+        Self::timeout_of((SECOND / NonZeroU64::new(tick_ns).unwrap_or(NonZeroU64::MIN)).max(1))
+    }
+
+    const fn timeout_of(second: u64) -> u64 {
+        if second < 8 { 1 } else { second / 8 }
+    }
+
+    fn new(tick_ns: NonZeroU64) -> Self {
+        let second = (SECOND / tick_ns).max(1);
+        let ms = |span: u64| round_up(span * MILLISECOND, tick_ns);
         Self {
             second,
-            default_timeout_ticks: (second / 8).max(1),
             idle_class: second / 5,
             merge: second / 10,
             stable_merge: ms(600),
@@ -147,7 +163,6 @@ impl Spans {
             inject_reset: ms(1_000),
             inject_sample: ms(10),
             inject_barrier: ms(100),
-            think_shift,
         }
     }
 }

@@ -2,19 +2,13 @@
 
 use super::Bfq;
 use super::budget::TurnEnd;
-use super::clock::NEVER;
+use super::device::TOO_FEW;
 use super::profile::Polls;
 use super::state::{Held, Marks};
 use crate::interface::Wake;
 use crate::request::Requests;
 use crate::structures::NIL;
 use hoistway_block::RequestId;
-
-/// With at least one more request than this, queued or in the device, a completion is a sample of
-/// the device's depth.
-const TOO_FEW: u32 = 3;
-/// Completions sampled before it is decided whether the device reorders.
-const SAMPLES: u32 = 32;
 
 /// The effect of a completion on the turn in service.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -34,7 +28,7 @@ impl Bfq {
             TurnEffect::Continues => {}
             TurnEffect::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
         }
-        if self.in_driver == 0 { self.schedule_dispatch() } else { Wake::No }
+        if self.device.in_driver() == 0 { self.schedule_dispatch() } else { Wake::No }
     }
 
     /// Whether the device is asked for a request after every completion.
@@ -99,14 +93,14 @@ impl Bfq {
     fn count_out(&mut self, queue: u32, context: u32, id: RequestId) -> TurnEffect {
         self.actuators.count_in_driver(context, 1_u32.wrapping_neg());
         // In older forms no request is sampled.
-        if self.sampled == Some(id) {
+        if self.injection.is_of(id) {
             self.learn_injection(queue);
         }
         self.learn_depth();
-        self.in_driver = self.in_driver.saturating_sub(1);
+        self.device.leave();
         self.sample_completion();
+        self.queues.completed(queue);
         let state = self.queues.at_mut(queue);
-        self.last_completed = if state.has(Marks::COOP) { NIL } else { queue };
         state.dispatched = state.dispatched.saturating_sub(1);
         state.think.last_end_ns = self.clock.ns;
         let (has_more, is_empty) = (state.dispatched != 0, state.is_empty());
@@ -117,7 +111,7 @@ impl Bfq {
         }
         // The frequent cases: it is not the queue's turn; the turn goes on; or the queue is the
         // only busy one, has no queued requests but some in flight, and the device is idled for it.
-        let goes_on = !(is_empty | is_timed_out | self.messages.is_on());
+        let goes_on = !(is_empty | is_timed_out | self.report.is_on());
         if queue != self.in_service || goes_on {
             return TurnEffect::Continues;
         }
@@ -168,23 +162,14 @@ impl Bfq {
     /// Detects from the number in flight whether the device queues commands (`hw_tag`).
     #[inline(always)]
     fn learn_depth(&mut self) {
-        self.deepest = self.deepest.max(self.in_driver);
-        if self.hw_tag == Some(true) || self.in_driver.wrapping_add(self.requests_queued) <= TOO_FEW {
+        if !self.device.sees(self.busy.requests()) {
             return;
         }
         // Too few requests were queued or in flight to tell.
-        if self.profile.skips_few_requests && self.in_driver < TOO_FEW && self.serves_few() {
+        if self.profile.skips_few_requests && self.device.in_driver() < TOO_FEW && self.serves_few() {
             return;
         }
-        let seen = self.depth_samples;
-        self.depth_samples = seen.wrapping_add(1);
-        if seen < SAMPLES {
-            return;
-        }
-        let queues = self.deepest > u32::from(self.profile.queueing_above);
-        self.hw_tag = Some(queues);
-        (self.deepest, self.depth_samples) = (0, 0);
-        self.flash_queues = !self.is_rotational && queues;
+        self.device.sample(self.profile.queueing_above);
     }
 
     /// Whether the queue in service thinks shortly and has few requests, queued or in flight.
@@ -198,24 +183,23 @@ impl Bfq {
     /// Asks the host for a dispatch, because a request can be dispatched although none has just
     /// arrived.
     pub(super) fn schedule_dispatch(&mut self) -> Wake {
-        if self.requests_queued == 0 && self.direct.is_empty() {
+        if self.busy.requests() == 0 && !self.order.has_direct() {
             return Wake::No;
         }
         self.log("schedule dispatch", &[]);
-        (self.is_holding, self.repoll_at) = (false, NEVER);
+        self.idling.resume_unpolled();
         Wake::All
     }
 
     /// The idle timer expired.
     #[inline]
     pub(super) fn wait_is_over(&mut self) -> Wake {
-        self.timer_at = NEVER;
+        let began_ns = self.idling.expire();
         let queue = self.in_service;
         if queue == NIL {
             return self.schedule_dispatch();
         }
         self.stop_wait(queue);
-        let began_ns = self.wait_began_ns;
         if self.is_timed_out(queue) {
             self.end_turn(queue, TurnEnd::BudgetTimeout, began_ns);
         } else if self.queues.at(queue).is_empty() {

@@ -2,13 +2,11 @@
 //! when nothing refers to it any more.
 
 use super::Bfq;
-use super::state::{
-    Context, DEFAULT_LEVEL, Entity, FREE_QUEUE, Marks, NEW_ENTITY, ThinkTime, UNKNOWN_CONTEXT, class_index,
-};
+use super::state::{Context, DEFAULT_LEVEL, Entity, Marks, NEW_ENTITY, ThinkTime, UNKNOWN_CONTEXT, class_index};
 use super::wf2q::weight_of;
 use crate::interface::Wake;
 use crate::request::Bio;
-use crate::structures::NIL;
+use crate::structures::{Array, NIL, NoMemory};
 use hoistway_block::{Class, ContextId, Priority};
 
 /// The queue for requests for which no other record is free. It is never freed, merged or moved.
@@ -43,6 +41,93 @@ impl Context {
             *sync = queue;
         } else {
             *asynchronous = queue;
+        }
+    }
+}
+
+/// The records of issuers, and the async queues that issuers of a group share.
+///
+/// Invariants: a record refers to queues that count it among their processes; an async queue in the table has the mark
+/// `PINNED`.
+#[derive(Debug)]
+pub struct Contexts {
+    /// One per issuer and actuator: see [`ActuatorTable`](super::actuator::ActuatorTable).
+    records: Array<Context>,
+    /// By actuator, group, class and level; NIL = none.
+    async_queues: Array<u32>,
+}
+
+impl Contexts {
+    #[inline(always)]
+    pub fn try_new(records: u32, groups: u32, actuators: u32) -> Result<Self, NoMemory> {
+        let records = Array::try_new(records, UNKNOWN_CONTEXT)?;
+        let async_queues = Array::try_new(Self::async_queues(groups, actuators), NIL)?;
+        Ok(Self { records, async_queues })
+    }
+
+    /// Number of async queues that there may be.
+    pub const fn async_queues(groups: u32, actuators: u32) -> u32 {
+        groups.saturating_mul(ASYNC_QUEUES).saturating_mul(actuators)
+    }
+
+    #[inline]
+    pub fn at(&self, record: u32) -> &Context {
+        self.records.at(record)
+    }
+
+    #[inline]
+    pub fn at_mut(&mut self, record: u32) -> &mut Context {
+        self.records.at_mut(record)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, record: u32) -> Option<&mut Context> {
+        self.records.get_mut(record)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Context> {
+        self.records.iter()
+    }
+
+    /// The place of a group's async queue of a class and level, for an actuator; `groups` as at construction.
+    fn async_place(groups: u32, actuator: u32, group: u32, class: Class, level: u8) -> u32 {
+        let kind = match class {
+            Class::Idle => ASYNC_QUEUES - 1,
+            class => class_index(class).wrapping_mul(8).wrapping_add(u32::from(level.min(7))),
+        };
+        Self::first_place(groups, actuator, group).wrapping_add(kind)
+    }
+
+    #[inline]
+    const fn first_place(groups: u32, actuator: u32, group: u32) -> u32 {
+        actuator.wrapping_mul(groups).wrapping_add(group).wrapping_mul(ASYNC_QUEUES)
+    }
+
+    /// The async queue at a place, or NIL.
+    fn async_queue(&self, place: u32) -> u32 {
+        *self.async_queues.at(place)
+    }
+
+    fn set_async_queue(&mut self, place: u32, queue: u32) {
+        *self.async_queues.at_mut(place) = queue;
+    }
+
+    /// Takes a group's async queue of this number, below [`ASYNC_QUEUES`], for an actuator; or NIL.
+    #[inline]
+    pub fn take_async_queue(&mut self, groups: u32, actuator: u32, group: u32, number: u32) -> u32 {
+        let place = Self::first_place(groups, actuator, group).wrapping_add(number);
+        core::mem::replace(self.async_queues.at_mut(place), NIL)
+    }
+
+    /// All async queues, NIL where there is none.
+    pub fn all_async_queues(&self) -> impl Iterator<Item = u32> {
+        self.async_queues.iter().copied()
+    }
+
+    /// Issuers seen in this group are seen in a new one when they come again.
+    pub fn forget_group(&mut self, group: u32) {
+        for context in self.records.iter_mut().filter(|context| context.group == group) {
+            context.group = NIL;
         }
     }
 }
@@ -86,7 +171,7 @@ impl Bfq {
 
     /// The queue that a bio would go to at present, without creating one.
     pub(super) fn present_queue(&self, bio: &Bio) -> u32 {
-        self.contexts.at(self.record_of(bio)).queue(bio.is_sync())
+        self.contexts.at(self.actuators.record_of(bio)).queue(bio.is_sync())
     }
 
     /// Detects changes of an issuer since it was last seen.
@@ -145,7 +230,7 @@ impl Bfq {
     fn take_over_priority(&mut self, index: u32, queue: u32) {
         let (class, level) = class_and_level(self.contexts.at(index).priority);
         self.queues.at_mut(queue).new_level = level;
-        let entity = self.entities.at_mut(queue);
+        let entity = self.schedule.entity_mut(queue);
         (entity.new_class, entity.new_weight, entity.is_prio_changed) = (class, weight_of(level), true);
         let numbers = [u64::from(level), u64::from(weight_of(level))];
         self.log_queue(queue, "new_ioprio {0} new_weight {1}", &numbers);
@@ -156,9 +241,9 @@ impl Bfq {
     pub(super) fn get_queue(&mut self, index: u32, is_sync: bool) -> u32 {
         let Context { priority, group, .. } = *self.contexts.at(index);
         let (class, level) = class_and_level(priority);
-        let place = self.async_place(index, group, class, level);
+        let place = Contexts::async_place(self.groups.len(), self.actuators.of_record(index), group, class, level);
         if !is_sync {
-            let known = *self.async_queues.at(place);
+            let known = self.contexts.async_queue(place);
             if known != NIL {
                 self.use_queue(index, false, known);
                 return known;
@@ -171,7 +256,7 @@ impl Bfq {
         }
         self.use_queue(index, is_sync, queue);
         if !is_sync {
-            *self.async_queues.at_mut(place) = queue;
+            self.contexts.set_async_queue(place, queue);
             self.queues.at_mut(queue).marks.set(Marks::PINNED);
         }
         queue
@@ -186,13 +271,10 @@ impl Bfq {
     /// Creates a queue that no issuer uses yet; the result is the spare queue if all records are in
     /// use.
     fn new_queue(&mut self, index: u32, is_sync: bool) -> u32 {
-        let queue = self.first_free_queue;
-        let Some(state) = self.queues.get(queue) else {
+        let Some(queue) = self.queues.take() else {
             self.log("using oom bfqq", &[]);
             return SPARE_QUEUE;
         };
-        let serial = state.serial.wrapping_add(1);
-        self.first_free_queue = state.next_free;
         let Context { priority, group, .. } = *self.contexts.at(index);
         let (class, level) = class_and_level(priority);
         let (now, long_ago) = (self.clock.ticks, self.clock.long_ago());
@@ -201,13 +283,12 @@ impl Bfq {
             marks = marks.with(Marks::SYNC).with(Marks::JUST_CREATED);
             marks.put(Marks::SHORT_THINK_TIME, !matches!(class, Class::Idle));
         }
-        let max_budget = (u64::from(self.present_max_budget()) * 2 / 3).min(u64::from(u32::MAX));
+        let max_budget = (u64::from(self.budgets.present_most()) * 2 / 3).min(u64::from(u32::MAX));
         let actuator = u8::try_from(self.actuators.of_record(index)).unwrap_or(0);
         let fresh = self.queues.at_mut(queue);
-        *fresh = FREE_QUEUE;
         fresh.marks = marks;
         fresh.actuator = actuator;
-        (fresh.level, fresh.new_level, fresh.issuer, fresh.serial) = (level, level, index, serial);
+        (fresh.level, fresh.new_level, fresh.issuer) = (level, level, index);
         fresh.max_budget = u32::try_from(max_budget).unwrap_or(u32::MAX);
         // One ns in the future, so that the first think time wraps to the maximum (quirk Q8 of the
         // specification).
@@ -218,7 +299,7 @@ impl Bfq {
         (fresh.budget_timeout_ticks, fresh.split_ticks) = (long_ago, long_ago);
         fresh.raising.before_soft_real_time_ticks = long_ago;
         let weight = weight_of(level);
-        *self.entities.at_mut(queue) = Entity {
+        *self.schedule.entity_mut(queue) = Entity {
             weight,
             original_weight: weight,
             new_weight: weight,
@@ -268,7 +349,7 @@ impl Bfq {
     }
 
     pub(super) fn forget_last_created(&mut self, queue: u32) {
-        let group = self.groups.at_mut(self.entities.at(queue).parent);
+        let group = self.groups.at_mut(self.schedule.entity(queue).parent);
         if group.last_created == queue {
             group.last_created = NIL;
         }
@@ -279,7 +360,7 @@ impl Bfq {
     /// freed nowhere else.
     #[inline(never)]
     pub(super) fn release_if_unused(&mut self, queue: u32) {
-        let (state, entity) = (self.queues.at(queue), self.entities.at(queue));
+        let (state, entity) = (self.queues.at(queue), self.schedule.entity(queue));
         let is_held = state.processes > 0
             || state.candidates > 0
             || state.has(Marks::PINNED)
@@ -293,22 +374,13 @@ impl Bfq {
             return;
         }
         let had_owner = state.owner != NIL;
-        if self.leave_burst_list(queue) && had_owner {
-            self.burst.queues = self.burst.queues.saturating_sub(1);
-        }
-        self.leave_waker(queue);
-        self.clear_woken(queue);
-        if self.last_completed == queue {
-            self.last_completed = NIL;
-        }
+        self.burst.forget(queue, had_owner);
+        let is_forgotten = self.queues.forget_wakers(queue);
+        self.expect(is_forgotten);
         self.forget_last_created(queue);
         self.forget_position(queue);
         self.log_queue(queue, "put_queue: {0}", &[u64::from(queue)]);
-        let next_free = self.first_free_queue;
-        let state = self.queues.at_mut(queue);
-        state.marks = Marks::NONE;
-        state.next_free = next_free;
-        self.first_free_queue = queue;
+        self.queues.give_back(queue);
     }
 
     /// The request is no longer inserted, so its queue may be freed as well.
@@ -410,20 +482,4 @@ impl Bfq {
         self.contexts.at_mut(index).is_stably_merged = false;
         wake
     }
-
-    /// Index of a group's async queue of a class and level, for the actuator of a record.
-    fn async_place(&self, index: u32, group: u32, class: Class, level: u8) -> u32 {
-        let kind = match class {
-            Class::Idle => ASYNC_QUEUES - 1,
-            class => class_index(class).wrapping_mul(8).wrapping_add(u32::from(level.min(7))),
-        };
-        async_places(group, self.actuators.of_record(index), self.groups.len()).start.wrapping_add(kind)
-    }
-}
-
-/// Indices of a group's async queues for an actuator.
-#[inline]
-pub fn async_places(group: u32, actuator: u32, groups: u32) -> core::ops::Range<u32> {
-    let first = actuator.wrapping_mul(groups).wrapping_add(group).wrapping_mul(ASYNC_QUEUES);
-    first..first.wrapping_add(ASYNC_QUEUES)
 }

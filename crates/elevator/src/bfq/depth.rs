@@ -16,7 +16,7 @@ const CLASS_STEP: u64 = 8;
 
 impl Bfq {
     pub(super) fn depth_for(&self, bio: &Bio) -> Admission {
-        let all = self.tags;
+        let all = self.device.tags();
         let reads_sync = bio.is_sync() && bio.direction() == Direction::Read;
         let depth =
             if reads_sync | !self.profile.limits_tags_by_kind { all } else { self.limited_depth(bio.is_sync()) };
@@ -33,13 +33,13 @@ impl Bfq {
     /// The number of tags for async requests or for sync writes; lower while queues with raised
     /// weight are busy.
     pub(super) fn limited_depth(&self, is_sync: bool) -> u32 {
-        let sixteenths = match (self.raised_busy > 0, is_sync) {
+        let sixteenths = match (self.busy.raised() > 0, is_sync) {
             (false, false) => 8,
             (false, true) => 12,
             (true, false) => 3,
             (true, true) => 6,
         };
-        (self.tags.saturating_mul(sixteenths) / 16).max(1)
+        (self.device.tags().saturating_mul(sixteenths) / 16).max(1)
     }
 
     /// Whether the queue, or one of its groups, has as many requests as its weight allows.
@@ -50,23 +50,23 @@ impl Bfq {
         let mut path = Path::default();
         let mut entity = queue;
         while entity != NIL {
-            if !self.entities.at(entity).is_on_tree || !path.push(entity) {
+            if !self.schedule.entity(entity).is_on_tree || !path.push(entity) {
                 return false;
             }
             entity = self.parent_entity(entity);
         }
         let mut limit = u64::from(depth);
         while let Some(entity) = path.pop() {
-            let state = self.entities.at(entity);
+            let state = self.schedule.entity(entity);
             let mut sum = 0_u64;
             if self.is_queue(entity) {
                 let first = state.parent.wrapping_mul(super::state::CLASSES);
                 for class in 0..=super::state::class_index(state.class) {
-                    let tree = self.trees.at(first.wrapping_add(class));
+                    let tree = self.schedule.tree(first.wrapping_add(class));
                     sum = sum.saturating_mul(CLASS_STEP).saturating_add(tree.weight_sum.value());
                 }
             } else {
-                sum = self.trees.at(self.tree_index(entity)).weight_sum.value();
+                sum = self.schedule.tree(self.schedule.tree_index(entity)).weight_sum.value();
             }
             if sum == 0 {
                 continue;

@@ -25,13 +25,13 @@ impl Bfq {
     fn learn_from_turn(&mut self, queue: u32, end: TurnEnd) {
         self.prepare_soft_real_time(queue);
         self.queues.at_mut(queue).injected_sectors = 0;
-        (self.is_injected, self.waits_for_dispatch, self.sampled) = (false, false, None);
+        self.injection.forget();
         self.judge_io_bound_at_end(queue, end);
         self.learn_budget(queue, end);
-        if self.messages.is_on() {
+        if self.report.is_on() {
             let state = self.queues.at(queue);
             let (dispatched, is_short) = (u64::from(state.dispatched), u64::from(state.has(Marks::SHORT_THINK_TIME)));
-            let numbers = [end as u64, u64::from(self.was_slow), dispatched, is_short];
+            let numbers = [end as u64, u64::from(self.report.was_slow()), dispatched, is_short];
             self.log_queue(queue, "expire ({0}, slow {1}, num_disp {2}, short_ttime {3})", &numbers);
         }
     }
@@ -46,11 +46,11 @@ impl Bfq {
             // The queue keeps the rest of its budget if its next request arrives in time.
             self.queues.at_mut(queue).marks.set(Marks::WAITS_UNBLOCKED);
         } else {
-            self.entities.at_mut(queue).service = 0;
+            self.schedule.entity_mut(queue).service = 0;
         }
         let mut entity = self.parent_entity(queue);
         while entity != NIL {
-            self.entities.at_mut(entity).service = 0;
+            self.schedule.entity_mut(entity).service = 0;
             entity = self.parent_entity(entity);
         }
     }
@@ -91,7 +91,7 @@ impl Bfq {
     /// bound.
     fn judge_io_bound_at_end(&mut self, queue: u32, end: TurnEnd) {
         let is_older = self.profile.io_bound == super::profile::IoBound::ArrivalsInTime;
-        let entity = self.entities.at(queue);
+        let entity = self.schedule.entity(queue);
         if is_older && end == TurnEnd::TooIdle && entity.service <= entity.budget / 5 {
             self.queues.at_mut(queue).marks.clear(Marks::IO_BOUND);
         }

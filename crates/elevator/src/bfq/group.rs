@@ -2,9 +2,9 @@
 
 use super::Bfq;
 use super::budget::TurnEnd;
-use super::contexts::{SPARE_QUEUE, async_places};
+use super::contexts::{ASYNC_QUEUES, SPARE_QUEUE};
 use super::state::{Entity, Held, Marks, NEW_ENTITY, Set, UNKNOWN_GROUP};
-use super::wf2q::{ServiceTree, WEIGHT_MAX, WEIGHT_MIN};
+use super::wf2q::{WEIGHT_MAX, WEIGHT_MIN};
 use crate::group::GroupSettings;
 use crate::structures::NIL;
 use hoistway_block::GroupId;
@@ -25,18 +25,16 @@ impl Bfq {
         (state.is_online, state.parent) = (true, parent);
         *self.groups.at_mut(group) = state;
         let entity = self.group_entity(group);
-        *self.entities.at_mut(entity) =
+        *self.schedule.entity_mut(entity) =
             Entity { weight, original_weight: weight, new_weight: weight, parent, ..NEW_ENTITY };
-        for class in 0..super::state::CLASSES {
-            *self.trees.at_mut(group.wrapping_mul(super::state::CLASSES).wrapping_add(class)) = ServiceTree::EMPTY;
-        }
+        self.schedule.clear_trees(group);
     }
 
     /// Changes a group's weight; this takes effect when the group is next placed in its parent's
     /// order.
     pub(super) fn change_group_weight(&mut self, group: u32, settings: &GroupSettings) {
         let entity = self.group_entity(group);
-        if let Some(state) = self.entities.get_mut(entity) {
+        if let Some(state) = self.schedule.get_mut(entity) {
             (state.new_weight, state.is_prio_changed) = (own_weight(settings), true);
         }
     }
@@ -63,7 +61,7 @@ impl Bfq {
             return;
         }
         if !self.queues.at(queue).has(Marks::COOP) && self.queues.at(queue).merges_into == NIL {
-            if queue == self.in_service && self.entities.at(queue).parent != group {
+            if queue == self.in_service && self.schedule.entity(queue).parent != group {
                 self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
             }
             self.move_queue(queue, group);
@@ -79,7 +77,7 @@ impl Bfq {
             if at == NIL {
                 return false;
             }
-            if self.entities.at(at).parent != group {
+            if self.schedule.entity(at).parent != group {
                 return true;
             }
             at = self.queues.at(at).merges_into;
@@ -90,7 +88,7 @@ impl Bfq {
     /// Moves a queue with all its requests to another group. It must not be in service.
     #[inline(never)]
     pub(super) fn move_queue(&mut self, queue: u32, group: u32) {
-        if self.entities.at(queue).parent == group || queue == SPARE_QUEUE {
+        if self.schedule.entity(queue).parent == group || queue == SPARE_QUEUE {
             return;
         }
         // An extra reference, so that the queue is not freed during the move.
@@ -111,8 +109,8 @@ impl Bfq {
 
     #[inline(never)]
     fn leave_idle_set(&mut self, queue: u32) {
-        if self.entities.at(queue).set == Set::Idle {
-            self.idle_remove(queue);
+        if self.schedule.entity(queue).set == Set::Idle {
+            self.schedule.remove_idle(queue);
             self.forget(queue, false);
         }
     }
@@ -136,17 +134,17 @@ impl Bfq {
 
     /// Moves the queue's allocated requests to the counts of the new groups.
     fn move_allocated(&mut self, queue: u32, group: u32) {
-        let allocated = self.entities.at(queue).allocated;
+        let allocated = self.schedule.entity(queue).allocated;
         let mut above = self.parent_entity(queue);
         while above != NIL {
-            let state = self.entities.at_mut(above);
+            let state = self.schedule.entity_mut(above);
             state.allocated = state.allocated.saturating_sub(allocated);
             above = self.parent_entity(above);
         }
-        self.entities.at_mut(queue).parent = group;
+        self.schedule.entity_mut(queue).parent = group;
         above = self.parent_entity(queue);
         while above != NIL {
-            let state = self.entities.at_mut(above);
+            let state = self.schedule.entity_mut(above);
             state.allocated = state.allocated.wrapping_add(allocated);
             above = self.parent_entity(above);
         }
@@ -159,8 +157,8 @@ impl Bfq {
         }
         self.groups.at_mut(group).is_online = false;
         for actuator in 0..self.actuators.count {
-            for place in async_places(group, actuator, self.groups.len()) {
-                let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);
+            for number in 0..ASYNC_QUEUES {
+                let queue = self.contexts.take_async_queue(self.groups.len(), actuator, group, number);
                 if queue != NIL {
                     self.queues.at_mut(queue).marks.clear(Marks::PINNED);
                     self.release_if_unused(queue);
@@ -168,7 +166,7 @@ impl Bfq {
             }
         }
         for queue in 0..self.queues.len() {
-            if self.queues.at(queue).has(Marks::USED) && self.entities.at(queue).parent == group {
+            if self.queues.at(queue).has(Marks::USED) && self.schedule.entity(queue).parent == group {
                 if queue == self.in_service {
                     self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
                 }
@@ -178,15 +176,8 @@ impl Bfq {
             }
         }
         self.deactivate_group(group);
-        if self.burst.group == group {
-            self.burst.group = NIL;
-        }
-        for index in 0..self.contexts.len() {
-            let context = self.contexts.at_mut(index);
-            if context.group == group {
-                context.group = NIL;
-            }
-        }
+        self.burst.forget_group(group);
+        self.contexts.forget_group(group);
         for slot in 0..self.slots.len() {
             if self.slots.at(slot).held != Held::Nowhere && self.slots.at(slot).group == group {
                 self.move_request_to_root(slot);
@@ -225,7 +216,7 @@ impl Bfq {
 
     fn change_pending(&mut self, queue: u32, is_more: bool) {
         let own_only = self.profile.counts_own_queues;
-        let mut group = self.entities.at(queue).parent;
+        let mut group = self.schedule.entity(queue).parent;
         for _ in 0..self.groups.len() {
             if !own_only && group == GroupId::ROOT.0 {
                 return;
@@ -235,9 +226,9 @@ impl Bfq {
             state.pending_queues = if is_more { before.wrapping_add(1) } else { before.saturating_sub(1) };
             let (after, parent) = (state.pending_queues, state.parent);
             if before == 0 && after == 1 {
-                self.pending_groups = self.pending_groups.wrapping_add(1);
+                self.weights.count_pending_group(true);
             } else if before == 1 && after == 0 {
-                self.pending_groups = self.pending_groups.saturating_sub(1);
+                self.weights.count_pending_group(false);
             }
             if own_only || group == GroupId::ROOT.0 {
                 return;

@@ -6,35 +6,34 @@
 
 use super::Bfq;
 use super::contexts::SPARE_QUEUE;
+use super::positions::CLOSE_SECTORS;
 use super::state::{Marks, Raising, Saved};
 use crate::structures::NIL;
 use hoistway_block::Class;
-
-/// Positions within this distance may belong to one stream.
-const CLOSE_SECTORS: u64 = 8_192;
 
 impl Bfq {
     /// Whether early merging, and the position index that it needs, are not used: flash that queues
     /// commands reorders well enough.
     #[inline]
     pub(super) fn skips_early_merge(&self) -> bool {
-        self.profile.skips_merge_on_queueing_flash && self.flash_queues
+        self.profile.skips_merge_on_queueing_flash && self.device.flash_queues()
     }
 
     fn merges_too_late(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
         if !self.profile.merges_young_only {
-            let raised_for_long = self.clock.is_past(state.raising.since_ticks.wrapping_add(self.spans.merge));
+            let raised_for_long = self.clock.is_past(state.raising.since_ticks.wrapping_add(self.clock.spans.merge));
             return state.is_raised() && raised_for_long;
         }
-        state.service_from_backlogged > 0 && self.clock.is_past(state.first_io_ticks.wrapping_add(self.spans.merge))
+        state.service_from_backlogged > 0
+            && self.clock.is_past(state.first_io_ticks.wrapping_add(self.clock.spans.merge))
     }
 
     /// Whether no early merge is possible: it is switched off, or fewer than two queues have a
     /// position.
     #[inline(always)]
     pub(super) fn cannot_merge(&self) -> bool {
-        self.skips_early_merge() || self.busy_total() <= 1
+        self.skips_early_merge() || self.busy.total() <= 1
     }
 
     /// Whether a search for a merge target is known to find nothing: see [`Bfq::merge_target`].
@@ -43,7 +42,7 @@ impl Bfq {
         let is_unplanned = self.queues.at(queue).merges_into == NIL;
         let is_far_from_it = self.skips_early_merge()
             || (self.contexts.at(context).stable_candidate == NIL
-                && (self.busy_total() <= 1 || self.merges_too_late(queue)));
+                && (self.busy.total() <= 1 || self.merges_too_late(queue)));
         is_unplanned && is_far_from_it
     }
 
@@ -91,39 +90,28 @@ impl Bfq {
     /// Another queue whose position is near, or NIL: the one in service, or the nearest in the
     /// group.
     fn close_queue(&self, queue: u32, first_sector: u64) -> u32 {
-        if self.skips_early_merge() || queue == SPARE_QUEUE || self.merges_too_late(queue) || self.busy_total() <= 1 {
+        if self.skips_early_merge() || queue == SPARE_QUEUE || self.merges_too_late(queue) || self.busy.total() <= 1 {
             return NIL;
         }
         let served = self.in_service;
         let place =
-            if self.profile.merges_young_only { self.last_position_in_service } else { self.last_position_sectors };
+            if self.profile.merges_young_only { self.positions.last_in_turn() } else { self.positions.last_sector() };
         let is_other = served != NIL && served != queue && served != SPARE_QUEUE;
         if is_other
             && first_sector.abs_diff(place) <= CLOSE_SECTORS
-            && self.entities.at(served).parent == self.entities.at(queue).parent
+            && self.schedule.entity(served).parent == self.schedule.entity(queue).parent
             && self.may_merge_queues(queue, served)
         {
             return served;
         }
-        let near = self.nearest_by_position(queue, first_sector);
+        let of_group = &self.groups.at(self.schedule.entity(queue).parent).positions;
+        let near = self.positions.nearest(of_group, first_sector);
         if near != NIL && near != queue && self.may_merge_queues(queue, near) { near } else { NIL }
-    }
-
-    fn nearest_by_position(&self, queue: u32, first_sector: u64) -> u32 {
-        let positions = &self.groups.at(self.entities.at(queue).parent).positions;
-        let behind = positions.lower_bound(&self.position_links, first_sector);
-        let before = match behind {
-            Some(behind) => self.position_links.prev(behind),
-            None => positions.last(),
-        };
-        let distance = |other: u32| self.position_links.key(other).unwrap_or(0).abs_diff(first_sector);
-        let near = [behind, before].into_iter().flatten().min_by_key(|other| distance(*other));
-        near.filter(|other| distance(*other) <= CLOSE_SECTORS).unwrap_or(NIL)
     }
 
     fn may_merge_queues(&self, queue: u32, other: u32) -> bool {
         let (state, target) = (self.queues.at(queue), self.queues.at(other));
-        let (class, target_class) = (self.entities.at(queue).class, self.entities.at(other).class);
+        let (class, target_class) = (self.schedule.entity(queue).class, self.schedule.entity(other).class);
         !self.merges_too_late(other)
             && class == target_class
             && state.actuator == target.actuator
@@ -143,7 +131,7 @@ impl Bfq {
         let is_possible = end != queue
             && self.queues.at(queue).process_references() > 0
             && self.queues.at(end).process_references() > 0
-            && self.entities.at(queue).parent == self.entities.at(end).parent;
+            && self.schedule.entity(queue).parent == self.schedule.entity(end).parent;
         is_possible.then_some(end)
     }
 
@@ -184,18 +172,19 @@ impl Bfq {
             self.queues.at_mut(target).marks.set(Marks::IO_BOUND);
         }
         self.queues.at_mut(queue).marks.clear(Marks::IO_BOUND);
-        self.inherit_waker(queue, target);
+        let is_inherited = self.queues.inherit_waker(queue, target);
+        self.expect(is_inherited);
         self.transfer_raising(queue, target);
         self.set_sync_queue(context, target);
         let merged = self.queues.at_mut(target);
         merged.marks.set(Marks::COOP);
         merged.owner = NIL;
         self.queues.at_mut(queue).owner = NIL;
-        let group = self.groups.at_mut(self.entities.at(queue).parent);
+        let group = self.groups.at_mut(self.schedule.entity(queue).parent);
         if group.last_created == queue {
             group.last_created = target;
         }
-        self.log_queue(target, "merge_bfqqs: wr_busy {0}", &[u64::from(self.raised_busy)]);
+        self.log_queue(target, "merge_bfqqs: wr_busy {0}", &[u64::from(self.busy.raised())]);
     }
 
     fn transfer_raising(&mut self, queue: u32, target: u32) {
@@ -207,14 +196,18 @@ impl Bfq {
             let state = self.queues.at_mut(target);
             state.raising = Raising { service_sectors: state.raising.service_sectors, ..raising };
             let is_busy = state.has(Marks::BUSY);
-            self.raised_busy = self.raised_busy.wrapping_add(u32::from(is_busy));
-            self.entities.at_mut(target).is_prio_changed = true;
+            if is_busy {
+                self.busy.change_raised(true);
+            }
+            self.schedule.entity_mut(target).is_prio_changed = true;
         }
         let state = self.queues.at_mut(queue);
         state.raising.factor = 1;
         let was_busy = state.has(Marks::BUSY);
-        self.raised_busy = self.raised_busy.saturating_sub(u32::from(was_busy));
-        self.entities.at_mut(queue).is_prio_changed = true;
+        if was_busy {
+            self.busy.change_raised(false);
+        }
+        self.schedule.entity_mut(queue).is_prio_changed = true;
     }
 
     // ---- stable merge ----
@@ -224,7 +217,7 @@ impl Bfq {
     /// one at once.
     #[inline(never)]
     pub(super) fn plan_stable_merge(&mut self, context: u32, queue: u32) -> bool {
-        let entity = *self.entities.at(queue);
+        let entity = *self.schedule.entity(queue);
         let last = self.groups.at(entity.parent).last_created;
         let state = self.queues.at(queue);
         let (level, actuator, created) = (state.level, state.actuator, state.created_ticks);
@@ -232,17 +225,17 @@ impl Bfq {
         let is_akin = last != NIL
             && other.level == level
             && other.actuator == actuator
-            && self.entities.at(last).class == entity.class
-            && self.entities.at(last).parent == entity.parent
-            && !is_before(other.created_ticks.wrapping_add(self.spans.stable_merge), created);
+            && self.schedule.entity(last).class == entity.class
+            && self.schedule.entity(last).parent == entity.parent
+            && !is_before(other.created_ticks.wrapping_add(self.clock.spans.stable_merge), created);
         if !is_akin {
             self.groups.at_mut(entity.parent).last_created = queue;
             return false;
         }
-        if is_before(other.created_ticks.wrapping_add(self.spans.burst), created) {
+        if is_before(other.created_ticks.wrapping_add(self.clock.spans.burst), created) {
             return false;
         }
-        if !self.flash_queues {
+        if !self.device.flash_queues() {
             let other = self.queues.at_mut(last);
             other.candidates = other.candidates.wrapping_add(1);
             self.drop_stable_candidate(context);
@@ -269,7 +262,7 @@ impl Bfq {
     fn ripe_candidate(&self, queue: u32, context: u32) -> u32 {
         let candidate = self.contexts.at(context).stable_candidate;
         let state = self.queues.at(queue);
-        let is_ripe = |since: u64| self.clock.is_past(since.wrapping_add(self.spans.stable_merge));
+        let is_ripe = |since: u64| self.clock.is_past(since.wrapping_add(self.clock.spans.stable_merge));
         let is_due = candidate != NIL
             && state.is_sync()
             && !state.has(Marks::JUST_CREATED)
@@ -347,7 +340,8 @@ impl Bfq {
         self.return_to_burst(fresh, context);
         let is_still_there = waker != NIL && self.queues.at(waker).has(Marks::USED);
         if is_still_there && waker != fresh {
-            self.join_waker(fresh, waker);
+            let is_joined = self.queues.join_waker(fresh, waker);
+            self.expect(is_joined);
         }
         self.queues.at_mut(fresh).own_if_sole_user(fresh, context);
         self.resume_state(fresh, context);
@@ -358,13 +352,13 @@ impl Bfq {
         let (was_in_list, was_in_large) =
             saved.map_or((false, false), |saved| (saved.was_in_burst_list, saved.in_large_burst));
         let now = self.clock.ticks;
-        let is_large = self.burst.is_large;
+        let is_large = self.burst.is_large();
         let state = self.queues.at_mut(queue);
         state.split_ticks = now;
         if was_in_large || (was_in_list && is_large) {
             state.marks.set(Marks::IN_LARGE_BURST);
         } else if was_in_list {
-            self.put_in_burst_list(queue);
+            self.burst.list(queue);
         }
     }
 
@@ -383,7 +377,7 @@ impl Bfq {
         }
         let state = self.queues.at(queue);
         let saved = Saved {
-            weight: self.entities.at(queue).original_weight,
+            weight: self.schedule.entity(queue).original_weight,
             raising,
             think: state.think,
             has_short_think_time: state.has(Marks::SHORT_THINK_TIME),
@@ -391,7 +385,7 @@ impl Bfq {
             io_start_ns: state.io_start_ns,
             total_idle_ns: state.total_idle_ns,
             in_large_burst,
-            was_in_burst_list: self.burst_links.is_linked(queue),
+            was_in_burst_list: self.burst.lists(queue),
             inject: state.inject,
         };
         self.contexts.at_mut(owner).saved = Some(saved);
@@ -412,14 +406,13 @@ impl Bfq {
         }
         let (is_busy, in_large_burst) = (state.has(Marks::BUSY), state.has(Marks::IN_LARGE_BURST));
         if self.profile.saves_weight {
-            self.entities.at_mut(queue).new_weight = saved.weight;
+            self.schedule.entity_mut(queue).new_weight = saved.weight;
         }
         self.end_stale_raising(queue, in_large_burst);
-        self.entities.at_mut(queue).is_prio_changed = true;
+        self.schedule.entity_mut(queue).is_prio_changed = true;
         let is_raised = self.queues.at(queue).is_raised();
         if is_busy && is_raised != (factor_before > 1) {
-            self.raised_busy =
-                if is_raised { self.raised_busy.wrapping_add(1) } else { self.raised_busy.saturating_sub(1) };
+            self.busy.change_raised(is_raised);
         }
     }
 
@@ -430,7 +423,7 @@ impl Bfq {
             return;
         }
         let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
-        let is_soft = raising.longest_ticks == self.spans.soft_real_time_ticks;
+        let is_soft = raising.longest_ticks == self.clock.spans.soft_real_time_ticks;
         if is_soft && !in_large_burst && !self.clock.is_past(interactive_until) {
             self.be_interactive_again(queue);
         } else {
@@ -452,7 +445,7 @@ impl Bfq {
 
     #[inline(never)]
     fn change_position(&mut self, queue: u32) {
-        let (is_listed, is_late) = (self.position_links.is_linked(queue), self.merges_too_late(queue));
+        let (is_listed, is_late) = (self.positions.holds(queue), self.merges_too_late(queue));
         if (is_listed || !is_late) && !(is_listed && !is_late && self.update_lone_position(queue)) {
             self.renew_position(queue);
         }
@@ -463,11 +456,11 @@ impl Bfq {
     #[inline]
     fn update_lone_position(&mut self, queue: u32) -> bool {
         let next = self.queues.at(queue).next;
-        let entity = self.entities.at(queue);
+        let entity = self.schedule.entity(queue);
         let (group, is_idle) = (entity.parent, matches!(entity.class, Class::Idle));
-        let Some(first_sector) = self.sort_links.key(next) else { return false };
+        let Some(first_sector) = self.order.sector_of(next) else { return false };
         let positions = &mut self.groups.at_mut(group).positions;
-        !is_idle && positions.change_key_of_only(&mut self.position_links, queue, first_sector)
+        !is_idle && self.positions.move_lone(positions, queue, first_sector)
     }
 
     #[inline(never)]
@@ -479,21 +472,19 @@ impl Bfq {
             return;
         }
         let first_sector = self.first_sector(next);
-        let group = self.entities.at(queue).parent;
+        let group = self.schedule.entity(queue).parent;
         let positions = &mut self.groups.at_mut(group).positions;
-        if positions.find_exact(&self.position_links, first_sector).is_none()
-            && !positions.insert(&mut self.position_links, queue, first_sector)
-        {
+        if !self.positions.add(positions, queue, first_sector) {
             self.count_violation();
         }
     }
 
     #[inline(never)]
     pub(super) fn forget_position(&mut self, queue: u32) {
-        if self.position_links.is_linked(queue) {
-            let group = self.entities.at(queue).parent;
+        if self.positions.holds(queue) {
+            let group = self.schedule.entity(queue).parent;
             let positions = &mut self.groups.at_mut(group).positions;
-            positions.remove(&mut self.position_links, queue);
+            self.positions.remove(positions, queue);
         }
     }
 }

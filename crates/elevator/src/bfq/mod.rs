@@ -25,23 +25,30 @@ mod actuator;
 mod arrival;
 mod budget;
 mod burst;
+mod busy;
 mod check;
 mod clock;
 mod completion;
 mod construction;
 mod contexts;
 mod depth;
+mod device;
 mod divisor;
 mod expire;
 mod group;
+mod idling;
 mod inject;
 mod log;
 mod merging;
 mod next_request;
+mod order;
 mod peak_rate;
 mod plugging;
+mod positions;
 mod profile;
+mod queues;
 mod raising;
+mod schedule;
 mod select;
 mod state;
 #[cfg(test)]
@@ -59,24 +66,31 @@ use crate::interface::{
     Admission, Depth, Dispatch, Elevator, Hint, Merge, MergeSearch, Position, Side, Violation, Wake,
 };
 use crate::locking::{Guard, Locking, Section};
-use crate::message::{Message, Messages};
+use crate::message::Message;
 use crate::request::{Bio, Requests};
-use crate::structures::{Array, Bitmap, Links, List, NIL, SortedLinks};
+use crate::structures::{Array, NIL};
 use crate::traits::{Limits, Passing, Traits};
 use crate::tunable::{SettingError, Tunable};
 use actuator::ActuatorTable;
 use arrival::Joined;
+use budget::Budgets;
 use burst::Burst;
-use clock::{Clock, NEVER, Spans};
-use hoistway_block::time::is_due;
+use busy::Busy;
+use clock::Clock;
+use contexts::Contexts;
+use device::Device;
 use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
-use peak_rate::PeakRate;
+use idling::Idling;
+use inject::Measurement;
+use log::Report;
+use order::Order;
+use positions::Positions;
 use profile::Profile;
-use state::{CLASSES, Context, Entity, Group, Held, Queue, Slot};
-use timestamps::Stamps;
+use queues::Queues;
+use schedule::Schedule;
+use state::{Group, Held, Slot};
 use tunables::Settings;
-use weights::GroupWeights;
-use wf2q::ServiceTree;
+use weights::Weights;
 
 crate::reasons! {
     /// Why a request was chosen, or what the device waits for.
@@ -90,105 +104,41 @@ crate::reasons! {
 }
 
 /// The policy's state.
+// In this order: with `report`, whose unused values could tell policies apart, at an end, the other policies would fit
+// beside it, and every call of a policy would decode them (`registry.rs`).
+#[repr(C)]
 #[derive(Debug)]
 pub struct Bfq {
     /// A copy, because every event reads it.
     profile: Profile,
     settings: Settings,
     clock: Clock,
-    spans: Spans,
-    is_rotational: bool,
-    /// A request of at least this length does not count as far from the one before in its queue;
-    /// `u32::MAX` where every seek costs time.
-    near_sectors: u32,
-    /// `nr_requests`.
-    tags: u32,
+    device: Device,
 
     slots: Array<Slot>,
-    sort_links: SortedLinks,
-    /// A slot is in its queue's fifo or in the list `direct`, so one set of links serves both.
-    fifo_links: Links,
-    direct: List,
-
-    queues: Array<Queue>,
-    first_free_queue: u32,
-    /// What the service trees schedule: the entities of all queues, then those of all groups.
-    entities: Array<Entity>,
-    stamps: Stamps,
-    trees: Array<ServiceTree>,
-    groups: Array<Group>,
-    /// Records of issuers, one per actuator: see [`ActuatorTable`].
-    contexts: Array<Context>,
+    order: Order,
+    queues: Queues,
+    contexts: Contexts,
     actuators: ActuatorTable,
-    async_queues: Array<u32>,
+    groups: Array<Group>,
+    report: Report,
 
-    /// Queues in active sets, by actuator, the most recently added first: the order in which
-    /// injection tries them.
-    active_lists: Array<List>,
-    active_links: Links,
-    burst: Burst,
-    burst_links: Links,
-    woken_links: Links,
-    position_links: SortedLinks,
-    /// For each weight, the number of queues that have this weight and requests, and are not
-    /// raised.
-    weight_counts: Array<u32>,
-    weights_in_use: Bitmap,
-    /// Groups with requests, queued or in flight.
-    pending_groups: u32,
-    group_weights: GroupWeights,
-
-    /// The service tree whose virtual time has just been moved forward to the earliest start, or
-    /// NIL; used within one event.
-    jumped: u32,
+    schedule: Schedule,
     /// The queue in service, or NIL.
     in_service: u32,
-    busy_queues: [u32; CLASSES as usize],
-    raised_busy: u32,
-    requests_queued: u32,
-    in_driver: u32,
-
-    /// Whether the device queues commands; `None` counts as yes (Q1).
-    hw_tag: Option<bool>,
-    /// Flash that queues commands (`nonrot_with_queueing`).
-    flash_queues: bool,
-    deepest: u32,
-    depth_samples: u32,
-
-    budgets_assigned: u32,
-    max_budget: u32,
-    peak: PeakRate,
-    last_position_sectors: u64,
-    last_position_in_service: u64,
-    /// The queue of the last completion, or NIL.
-    last_completed: u32,
-    turn_began_ns: Nanos,
-    was_slow: bool,
-
-    wait_began_ns: Nanos,
-    /// When the idle timer expires, or [`NEVER`].
-    timer_at: Nanos,
-    /// The last choice was to idle the device for a queue, and no event has occurred since.
-    is_holding: bool,
-    /// When an idled device is polled again, or [`NEVER`].
-    repoll_at: Nanos,
-    work_tick_ns: Nanos,
-
-    /// Whether requests were injected since the measurement began.
-    is_injected: bool,
-    waits_for_dispatch: bool,
-    sampled: Option<RequestId>,
-    sample_began_ns: Nanos,
-
-    messages: Messages,
-    violations: u32,
+    busy: Busy,
+    weights: Weights,
+    budgets: Budgets,
+    positions: Positions,
+    burst: Burst,
+    injection: Measurement,
+    idling: Idling,
 }
 
 impl Bfq {
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     fn count_violation(&mut self) {
-        self.violations = self.violations.saturating_add(1);
+        self.report.count_violation();
     }
 
     /// Inlined into its callers.
@@ -202,7 +152,7 @@ impl Bfq {
                 self.count_violation();
                 return Wake::No;
             }
-            let context = self.record_of(bio);
+            let context = self.actuators.record_of(bio);
             let queue = self.queue_for(bio, context);
             if is_sorted {
                 self.add(bio, id, queue, context);
@@ -213,7 +163,7 @@ impl Bfq {
         } else if joined != Joined::NO_EFFECT {
             self.settle_joined(bio, joined);
         }
-        self.is_holding = false;
+        self.idling.resume();
         Wake::All
     }
 
@@ -235,7 +185,7 @@ impl Bfq {
             }
             Held::Queued => self.take_out(id.slot()),
             Held::Direct => {
-                self.direct.remove(&mut self.fifo_links, id.slot());
+                self.order.remove_direct(id.slot());
                 self.groups.at_mut(slot.group).account.unqueue(slot.counts_as, slot.is_sync);
             }
         }
@@ -280,7 +230,7 @@ impl Elevator for Bfq {
 
     fn merge(&mut self, _requests: &Requests, bio: &Bio, _now: Nanos) -> Merge {
         let queue = self.present_queue(bio);
-        match self.queues.at(queue).sorted.find_exact(&self.sort_links, bio.extent.end()) {
+        match self.order.at_sector(self.queues.at(queue), bio.extent.end()) {
             Some(slot) => Merge::Into(self.slots.at(slot).id, Side::Front),
             None => Merge::No(Hint::None),
         }
@@ -335,11 +285,11 @@ impl Elevator for Bfq {
     }
 
     fn former(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
-        Some(self.slots.at(self.sort_links.prev(id.slot())?).id)
+        Some(self.slots.at(self.order.prev(id.slot())?).id)
     }
 
     fn latter(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
-        Some(self.slots.at(self.sort_links.next(id.slot())?).id)
+        Some(self.slots.at(self.order.next(id.slot())?).id)
     }
 
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
@@ -357,7 +307,7 @@ impl Elevator for Bfq {
     #[inline(always)]
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.clock.set(now);
-        self.is_holding = false;
+        self.idling.resume();
         if self.in_service != NIL
             && let Some(id) = self.send_in_turn()
         {
@@ -376,7 +326,7 @@ impl Elevator for Bfq {
     }
 
     fn has_work(&self, _queue: HardwareQueue) -> bool {
-        !self.direct.is_empty() || (self.requests_queued > 0 && !self.is_holding)
+        self.order.has_direct() || (self.busy.requests() > 0 && !self.idling.is_holding())
     }
 
     fn requeued(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
@@ -415,19 +365,17 @@ impl Elevator for Bfq {
     }
 
     fn next_timer(&self) -> Option<Nanos> {
-        let first = self.timer_at.min(self.repoll_at);
-        (first != NEVER).then_some(first)
+        self.idling.next_timer()
     }
 
     fn timer(&mut self, _requests: &Requests, now: Nanos) -> Wake {
         self.clock.set(now);
         let mut wake = Wake::No;
-        let has_come = |at: Nanos| at != NEVER && is_due(now, at);
-        if has_come(self.repoll_at) {
-            (self.is_holding, self.repoll_at) = (false, NEVER);
+        if self.idling.is_poll_due(now) {
+            self.idling.resume_unpolled();
             wake = Wake::All;
         }
-        if has_come(self.timer_at) { self.wait_is_over().and(wake) } else { wake }
+        if self.idling.is_over(now) { self.wait_is_over().and(wake) } else { wake }
     }
 
     fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake {
@@ -457,7 +405,7 @@ impl Elevator for Bfq {
     }
 
     fn depth_changed(&mut self, depth: Depth) {
-        self.tags = depth.requests;
+        self.device.set_tags(depth.requests);
     }
 
     fn reasons(&self) -> &'static [&'static str] {
@@ -473,7 +421,7 @@ impl Elevator for Bfq {
     }
 
     fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
-        (self.is_holding, self.repoll_at) = (false, NEVER);
+        self.idling.resume_unpolled();
         self.change_setting(index, value)
     }
 
@@ -484,25 +432,26 @@ impl Elevator for Bfq {
     fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
         let Some(state) = self.groups.get_mut(group.0) else { return false };
         state.account.reset();
-        if self.entities.at(self.in_service).parent == group.0 {
-            self.wait_began_ns = self.wait_began_ns.max(now);
+        if self.schedule.entity(self.in_service).parent == group.0 {
+            self.idling.forget_before(now);
         }
         true
     }
 
     fn take_message(&mut self) -> Option<Message> {
-        self.messages.take()
+        self.report.take()
     }
 
     fn trace(&mut self, on: bool) {
-        self.messages.switch(on);
+        self.report.switch(on);
         if let Some(actuators) = self.actuators.surplus() {
             self.log("{0} actuators are more than can be distinguished: treated as one", &[u64::from(actuators)]);
         }
     }
 
     fn violations(&self) -> u32 {
-        self.violations
+        let parts = self.schedule.violations().saturating_add(self.burst.violations());
+        self.report.violations().saturating_add(parts)
     }
 
     fn check(&self, requests: &Requests) -> Result<(), Violation> {

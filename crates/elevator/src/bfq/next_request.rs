@@ -63,7 +63,7 @@ impl Settings {
 impl Bfq {
     #[inline]
     pub(super) fn first_sector(&self, slot: u32) -> u64 {
-        self.sort_links.key(slot).unwrap_or(0)
+        self.order.first_sector(slot)
     }
 
     /// The candidate for a queued request.
@@ -89,8 +89,7 @@ impl Bfq {
     #[inline(always)]
     pub(super) fn insert_by_sector(&mut self, queue: u32, slot: u32, first_sector: u64, kind: u8) -> bool {
         let state = self.queues.at_mut(queue);
-        let is_in = state.sorted.insert_inline(&mut self.sort_links, slot, first_sector)
-            && state.fifo.push_back(&mut self.fifo_links, slot);
+        let is_in = self.order.add(state, slot, first_sector);
         let before = state.next;
         if !is_in {
             self.count_violation();
@@ -99,7 +98,7 @@ impl Bfq {
         let candidate = Candidate { slot, first_sector, kind };
         let is_first = before == NIL;
         let next =
-            if is_first { slot } else { self.better(self.candidate(before), candidate, self.last_position_sectors) };
+            if is_first { slot } else { self.better(self.candidate(before), candidate, self.positions.last_sector()) };
         self.queues.at_mut(queue).next = next;
         next != before
     }
@@ -128,7 +127,7 @@ impl Bfq {
                 return overdue;
             }
         }
-        let [previous, behind] = self.sort_links.beside(slot);
+        let [previous, behind] = self.order.beside(slot);
         if previous == NIL {
             return behind;
         }
@@ -159,7 +158,7 @@ impl Bfq {
                 // The queue became empty by injection or a merge, outside of its turn: the service
                 // of its turn so far is forgotten (quirk Q11 of docs/specifications/bfq.md).
                 self.leave_busy(queue, false);
-                let entity = self.entities.at_mut(queue);
+                let entity = self.schedule.entity_mut(queue);
                 (entity.budget, entity.service) = (0, 0);
             }
         }
@@ -199,19 +198,13 @@ impl Bfq {
     #[inline(always)]
     fn leave_orders<const INLINE: bool>(&mut self, queue: u32, slot: u32, is_sync: bool, next: u32) -> bool {
         let state = self.queues.at_mut(queue);
-        let is_out = state.fifo.remove(&mut self.fifo_links, slot);
-        let is_out = is_out
-            && if INLINE {
-                state.sorted.remove_inline(&mut self.sort_links, slot)
-            } else {
-                state.sorted.remove(&mut self.sort_links, slot)
-            };
+        let is_out = self.order.remove::<INLINE>(state, slot);
         let [asynchronous, sync] = &mut state.queued;
         let queued = if is_sync { sync } else { asynchronous };
         *queued = queued.saturating_sub(1);
         let is_empty = state.is_empty();
         state.next = if is_empty { NIL } else { next };
-        self.requests_queued = self.requests_queued.saturating_sub(1);
+        self.busy.remove_request();
         if !is_out {
             self.count_violation();
         }
@@ -228,11 +221,10 @@ impl Bfq {
     #[inline(never)]
     pub(super) fn moved_forward(&mut self, slot: u32, first_sector: u64) -> bool {
         let queue = self.slots.at(slot).queue;
-        let last = self.last_position_sectors;
+        let last = self.positions.last_sector();
         let state = self.queues.at_mut(queue);
         let before = state.next;
-        let is_moved = state.sorted.remove(&mut self.sort_links, slot)
-            && state.sorted.insert(&mut self.sort_links, slot, first_sector);
+        let is_moved = self.order.change_sector(state, slot, first_sector);
         if !is_moved {
             self.count_violation();
             return false;
@@ -250,8 +242,7 @@ impl Bfq {
         let queue = self.slots.at(keep).queue;
         if self.slots.at(gone).due_ns < self.slots.at(keep).due_ns {
             let state = self.queues.at_mut(queue);
-            let is_moved = state.fifo.remove(&mut self.fifo_links, keep)
-                && state.fifo.insert_before(&mut self.fifo_links, gone, keep);
+            let is_moved = self.order.move_before(state, gone, keep);
             if !is_moved {
                 self.count_violation();
             }

@@ -3,6 +3,7 @@
 
 use super::Bfq;
 use super::budget::DEFAULT_MAX_BUDGET;
+use super::clock::Clock;
 use super::next_request::{LONG_ON_FLASH_SECTORS, is_far_from};
 use super::profile::Profile;
 use super::turn_rate::{ENOUGH_LONG_TURNS, FAST_RAISING_MS};
@@ -99,6 +100,34 @@ impl PeakRate {
         (self.sectors, self.last_size) = (sectors, sectors);
     }
 
+    /// Counts a request that is about to be dispatched. True if that ends the measurement.
+    #[inline(always)]
+    fn count(&mut self, clock: &Clock, sectors: u64, is_seeky: bool, in_driver: u32) -> bool {
+        if self.samples == 0 {
+            self.begin(clock.ns, sectors);
+            return false;
+        }
+        if clock.since(self.last_dispatch_ns) > PAUSE_NS && in_driver == 0 {
+            return true;
+        }
+        self.samples = self.samples.wrapping_add(1);
+        let is_busy = in_driver > 0 || clock.since(self.last_completion_ns) < NO_PAUSE_NS;
+        if is_busy && !is_seeky {
+            self.sequential = self.sequential.wrapping_add(1);
+        }
+        self.sectors = self.sectors.saturating_add(sectors);
+        let is_forgotten = self.samples.is_multiple_of(SAMPLES_UNTIL_SIZE_IS_FORGOTTEN);
+        self.last_size = if is_forgotten { sectors } else { self.last_size.max(sectors) };
+        self.interval_ns = clock.since(self.first_ns);
+        self.interval_ns >= REFERENCE_INTERVAL_NS
+    }
+
+    /// When the last request completed.
+    #[inline]
+    pub const fn last_completion_ns(&self) -> Nanos {
+        self.last_completion_ns
+    }
+
     /// Finishes the measurement. True if the rate changed.
     fn conclude(&mut self) -> bool {
         if self.samples < LEAST_SAMPLES || self.interval_ns < LEAST_INTERVAL_NS {
@@ -125,15 +154,15 @@ impl PeakRate {
 
 impl Bfq {
     pub(super) fn automatic_max_budget(&self) -> u32 {
-        if self.profile.rates_turns && self.peak.samples < ENOUGH_LONG_TURNS {
+        if self.profile.rates_turns && self.budgets.peak.samples < ENOUGH_LONG_TURNS {
             return DEFAULT_MAX_BUDGET;
         }
-        let sectors = self.peak.sectors_in(self.clock.ms_of(self.settings.timeout_ticks));
+        let sectors = self.budgets.peak.sectors_in(self.clock.ms_of(self.settings.timeout_ticks));
         u32::try_from(sectors).unwrap_or(u32::MAX)
     }
 
     pub(super) fn raising_ticks(&self) -> u64 {
-        self.clock.round_up(self.peak.raising_ms() * MILLISECOND)
+        self.clock.round_up(self.budgets.peak.raising_ms() * MILLISECOND)
     }
 
     /// Counts a request that is about to be dispatched.
@@ -141,32 +170,13 @@ impl Bfq {
     pub(super) fn sample_dispatch(&mut self, extent: Extent, is_served: bool) {
         let now = self.clock.ns;
         let sectors = u64::from(extent.sectors);
-        let is_seeky = is_far_from(self.last_position_sectors, extent, self.peak.near_sectors);
+        let is_seeky = is_far_from(self.positions.last_sector(), extent, self.budgets.peak.near_sectors);
         let counts = !self.profile.rates_turns;
-        if counts && self.peak.samples == 0 {
-            self.peak.begin(now, sectors);
-        } else if counts && self.clock.since(self.peak.last_dispatch_ns) > PAUSE_NS && self.in_driver == 0 {
+        if counts && self.budgets.peak.count(&self.clock, sectors, is_seeky, self.device.in_driver()) {
             self.conclude_rate(Some(sectors));
-        } else if counts {
-            let (clock, peak) = (&self.clock, &mut self.peak);
-            peak.samples = peak.samples.wrapping_add(1);
-            let is_busy = self.in_driver > 0 || clock.since(peak.last_completion_ns) < NO_PAUSE_NS;
-            if is_busy && !is_seeky {
-                peak.sequential = peak.sequential.wrapping_add(1);
-            }
-            peak.sectors = peak.sectors.saturating_add(sectors);
-            let is_forgotten = peak.samples.is_multiple_of(SAMPLES_UNTIL_SIZE_IS_FORGOTTEN);
-            peak.last_size = if is_forgotten { sectors } else { peak.last_size.max(sectors) };
-            peak.interval_ns = clock.since(peak.first_ns);
-            if peak.interval_ns >= REFERENCE_INTERVAL_NS {
-                self.conclude_rate(Some(sectors));
-            }
         }
-        self.last_position_sectors = extent.end();
-        if is_served {
-            self.last_position_in_service = extent.end();
-        }
-        self.peak.last_dispatch_ns = now;
+        self.positions.dispatched(extent, is_served);
+        self.budgets.peak.last_dispatch_ns = now;
     }
 
     /// Ends a measurement, and starts the next with a request of this size (without one, at the
@@ -174,15 +184,16 @@ impl Bfq {
     #[inline(never)]
     fn conclude_rate(&mut self, begins_with: Option<u64>) {
         let now = self.clock.ns;
-        if self.peak.conclude() && self.settings.max_budget == 0 {
-            self.max_budget = self.automatic_max_budget();
-            self.log("new max_budget = {0}", &[u64::from(self.max_budget)]);
+        if self.budgets.peak.conclude() && self.settings.max_budget == 0 {
+            let most = self.automatic_max_budget();
+            self.budgets.set_most(most);
+            self.log("new max_budget = {0}", &[u64::from(most)]);
         }
-        let (samples, sectors) = (self.peak.samples, self.peak.sectors);
+        let (samples, sectors) = (self.budgets.peak.samples, self.budgets.peak.sectors);
         self.log("reset_rate_computation at end, sample {0}/{0} tot_sects {1}", &[samples, sectors]);
         match begins_with {
-            Some(sectors) => self.peak.begin(now, sectors),
-            None => self.peak.samples = 0,
+            Some(sectors) => self.budgets.peak.begin(now, sectors),
+            None => self.budgets.peak.samples = 0,
         }
     }
 
@@ -190,18 +201,18 @@ impl Bfq {
     #[inline]
     pub(super) fn sample_completion(&mut self) {
         let now = self.clock.ns;
-        let since_ns = self.clock.since(self.peak.last_completion_ns);
+        let since_ns = self.clock.since(self.budgets.peak.last_completion_ns);
         // At least one microsecond longer than the limit, because the kernel compares whole
         // microseconds.
         let is_late = since_ns >= NO_PAUSE_NS + MICROSECOND;
         if is_late && !self.profile.rates_turns && self.was_slow_since(since_ns / MICROSECOND) {
             self.conclude_rate(None);
         }
-        self.peak.last_completion_ns = now;
+        self.budgets.peak.last_completion_ns = now;
     }
 
     #[inline(never)]
     fn was_slow_since(&self, since_us: u64) -> bool {
-        (self.peak.last_size << RATE_SHIFT).checked_div(since_us).is_some_and(|rate| rate < SLOW_RATE)
+        (self.budgets.peak.last_size << RATE_SHIFT).checked_div(since_us).is_some_and(|rate| rate < SLOW_RATE)
     }
 }

@@ -2,7 +2,6 @@
 //! throughput or to preserve its share.
 
 use super::Bfq;
-use super::clock::NEVER;
 use super::state::Marks;
 use crate::structures::NIL;
 use hoistway_block::time::MILLISECOND;
@@ -17,56 +16,48 @@ const RAISED_IDLE_NS: Nanos = 20 * MILLISECOND;
 const OTHERS_IN_DEVICE: u32 = 4;
 
 impl Bfq {
-    /// Whether the device queues commands; unknown counts as yes (quirk Q1 of docs/specifications/bfq.md).
-    #[inline]
-    pub(super) fn device_queues(&self) -> bool {
-        self.hw_tag != Some(false)
-    }
-
     #[inline]
     pub(super) fn is_idle_class(&self, queue: u32) -> bool {
-        matches!(self.entities.at(queue).class, Class::Idle)
+        matches!(self.schedule.entity(queue).class, Class::Idle)
     }
 
     /// Whether idling increases throughput, because the next request will be near.
     pub(super) fn idling_boosts_throughput(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
-        if state.process_references() == 0 || self.raised_busy > 0 {
+        if state.process_references() == 0 || self.busy.raised() > 0 {
             return false;
         }
-        let queues = self.device_queues();
+        let queues = self.device.queues();
         let is_sequential = !state.is_seeky(self.profile.seeky_above)
             && state.has(Marks::IO_BOUND)
             && state.has(Marks::SHORT_THINK_TIME);
-        let is_plain = !queues && (self.is_rotational || self.profile.idles_without_queueing);
-        is_plain || ((self.is_rotational || !queues) && is_sequential)
+        let is_plain = !queues && (self.device.is_rotational() || self.profile.idles_without_queueing);
+        is_plain || ((self.device.is_rotational() || !queues) && is_sequential)
     }
 
     /// Whether queues would lose their shares without idling, because weights, classes or groups
     /// differ (an asymmetric scenario).
     pub(super) fn is_asymmetric(&self, queue: u32) -> bool {
         if self.profile.compares_group_weights {
-            return self.weights_in_use.count() >= 2 || self.group_weights.kinds >= 2;
+            return self.weights.differ() || self.weights.of_groups_differ();
         }
-        let [real_time, best_effort, idle] = self.busy_queues.map(|busy| u32::from(busy > 0));
-        if real_time + best_effort + idle > 1 || self.pending_groups > self.profile.symmetric_groups {
+        if self.busy.classes_differ() || self.weights.pending_groups() > self.profile.symmetric_groups {
             return true;
         }
-        self.weights_in_use.count() >= 2 && !self.is_of_lowest_weight(queue)
+        self.weights.differ() && !self.is_of_lowest_weight(queue)
     }
 
     /// Whether the queue's weight is the lowest in use, so that its share is kept without idling.
     fn is_of_lowest_weight(&self, queue: u32) -> bool {
         let counted = self.queues.at(queue).counted_weight;
-        self.profile.skips_idling_for_lowest_weight && counted != 0 && self.weights_in_use.first_set() == Some(counted)
+        self.profile.skips_idling_for_lowest_weight && counted != 0 && self.weights.lowest() == Some(counted)
     }
 
     /// Whether there is only one busy queue, in a form that idles for a lone queue, and its class
     /// permits idling.
     #[inline]
     pub(super) fn is_lone_protected(&self) -> bool {
-        let [real_time, best_effort, idle] = self.busy_queues;
-        self.profile.protects_lone_queue && idle == 0 && real_time.wrapping_add(best_effort) == 1
+        self.profile.protects_lone_queue && self.busy.is_one_above_idle()
     }
 
     pub(super) fn needed_for_guarantees(&self, queue: u32) -> bool {
@@ -75,13 +66,13 @@ impl Bfq {
             return false;
         }
         // The order of these tests is that of their cost; none has a side effect.
-        if self.profile.protects_lone_queue && self.busy_total() == 1 {
+        if self.profile.protects_lone_queue && self.busy.total() == 1 {
             return true;
         }
-        let is_crowded = self.in_driver >= state.dispatched.saturating_add(OTHERS_IN_DEVICE);
+        let is_crowded = self.device.in_driver() >= state.dispatched.saturating_add(OTHERS_IN_DEVICE);
         let profile = &self.profile;
         let counts_raising = !profile.spares_if_all_raised
-            || self.raised_busy < self.busy_total()
+            || self.busy.raised() < self.busy.total()
             || (profile.idles_in_crowd && is_crowded);
         let is_spared = profile.spares_large_bursts && state.has(Marks::IN_LARGE_BURST);
         ((state.is_raised() && counts_raising) || self.is_asymmetric(queue)) && !is_spared
@@ -119,8 +110,7 @@ impl Bfq {
             wait_ns = wait_ns.max(RAISED_IDLE_NS);
         }
         self.queues.at_mut(queue).marks.set(Marks::WAIT_REQUEST);
-        self.wait_began_ns = self.clock.ns;
-        self.timer_at = self.clock.ns.saturating_add(wait_ns);
+        self.idling.begin(self.clock.ns, wait_ns);
     }
 
     /// Ends the idling.
@@ -130,9 +120,8 @@ impl Bfq {
             return;
         }
         state.marks.clear(Marks::WAIT_REQUEST);
-        self.timer_at = NEVER;
-        let waited_ns = self.clock.ns.saturating_sub(self.wait_began_ns);
-        let account = &mut self.groups.at_mut(self.entities.at(queue).parent).account;
+        let waited_ns = self.idling.end(self.clock.ns);
+        let account = &mut self.groups.at_mut(self.schedule.entity(queue).parent).account;
         account.idle_ns = account.idle_ns.saturating_add(waited_ns);
     }
 }

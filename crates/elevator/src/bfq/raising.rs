@@ -26,8 +26,8 @@ impl Bfq {
     /// ends.
     pub(super) fn raise_on_arrival(&mut self, queue: u32, arrival: Arrival) {
         let (now, long_ago) = (self.clock.ticks, self.clock.long_ago());
-        let (interactive_ticks, soft_ticks) = (self.raising_ticks(), self.spans.soft_real_time_ticks);
-        let least = self.present_min_budget();
+        let (interactive_ticks, soft_ticks) = (self.raising_ticks(), self.clock.spans.soft_real_time_ticks);
+        let least = self.budgets.present_least();
         let raising = &mut self.queues.at_mut(queue).raising;
         if raising.factor == 1 {
             if !arrival.deserves {
@@ -40,7 +40,7 @@ impl Bfq {
                 raising.before_soft_real_time_ticks = long_ago;
                 (raising.factor, raising.longest_ticks) = (SOFT_REAL_TIME, soft_ticks);
             }
-            let entity = self.entities.at_mut(queue);
+            let entity = self.schedule.entity_mut(queue);
             entity.budget = entity.budget.min(least.saturating_mul(2));
             return;
         }
@@ -66,22 +66,22 @@ impl Bfq {
     /// An async queue that was silent for a while is raised as if it were sync.
     #[inline(never)]
     pub(super) fn raise_async(&mut self, queue: u32) {
-        let silent_until = self.queues.at(queue).raising.since_ticks.wrapping_add(self.spans.async_arrivals);
+        let silent_until = self.queues.at(queue).raising.since_ticks.wrapping_add(self.clock.spans.async_arrivals);
         if !self.settings.low_latency || !self.clock.is_past(silent_until) {
             return;
         }
         let longest = self.raising_ticks();
         let raising = &mut self.queues.at_mut(queue).raising;
         (raising.factor, raising.longest_ticks) = (INTERACTIVE, longest);
-        self.raised_busy = self.raised_busy.wrapping_add(1);
-        self.entities.at_mut(queue).is_prio_changed = true;
+        self.busy.change_raised(true);
+        self.schedule.entity_mut(queue).is_prio_changed = true;
     }
 
     /// A request of the queue in service was dispatched: checks whether its raising ends, and
     /// updates its weight.
     #[inline(always)]
     pub(super) fn update_raising(&mut self, queue: u32) {
-        let (entity, state) = (self.entities.at(queue), self.queues.at(queue));
+        let (entity, state) = (self.schedule.entity(queue), self.queues.at(queue));
         let is_in_force = entity.weight > entity.original_weight;
         if !state.is_raised() {
             if is_in_force {
@@ -93,7 +93,7 @@ impl Bfq {
         let raising = &state.raising;
         let is_over = self.clock.is_past(raising.since_ticks.wrapping_add(raising.longest_ticks));
         let had_enough = raising.service_sectors > self.profile.raised_service_max_sectors;
-        if !is_in_force | is_over | had_enough | state.has(Marks::IN_LARGE_BURST) | self.messages.is_on() {
+        if !is_in_force | is_over | had_enough | state.has(Marks::IN_LARGE_BURST) | self.report.is_on() {
             self.reconsider_raising(queue);
         }
     }
@@ -103,16 +103,16 @@ impl Bfq {
         if self.queues.at(queue).is_raised() {
             self.end_raising_in_time(queue);
         }
-        let entity = self.entities.at(queue);
+        let entity = self.schedule.entity(queue);
         if (entity.weight > entity.original_weight) != self.queues.at(queue).is_raised() {
-            self.entities.at_mut(queue).is_prio_changed = true;
+            self.schedule.entity_mut(queue).is_prio_changed = true;
             self.apply_weight(queue, false);
         }
     }
 
     fn end_raising_in_time(&mut self, queue: u32) {
-        if self.messages.is_on() {
-            let (entity, raising) = (self.entities.at(queue), self.queues.at(queue).raising);
+        if self.report.is_on() {
+            let (entity, raising) = (self.schedule.entity(queue), self.queues.at(queue).raising);
             let lasted = self.clock.ms_of(self.clock.ticks.wrapping_sub(raising.since_ticks));
             let longest = self.clock.ms_of(raising.longest_ticks);
             let weights = [u64::from(raising.factor), u64::from(entity.weight), u64::from(entity.original_weight)];
@@ -128,7 +128,7 @@ impl Bfq {
             self.end_soft_real_time(queue);
         }
         let state = self.queues.at(queue);
-        let is_soft = state.raising.longest_ticks == self.spans.soft_real_time_ticks;
+        let is_soft = state.raising.longest_ticks == self.clock.spans.soft_real_time_ticks;
         let had_enough = state.raising.service_sectors > self.profile.raised_service_max_sectors;
         if state.is_raised() && !is_soft && had_enough {
             self.end_raising(queue);
@@ -142,7 +142,7 @@ impl Bfq {
         let raising = self.queues.at(queue).raising;
         let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
         if !self.profile.returns_to_interactive
-            || raising.longest_ticks != self.spans.soft_real_time_ticks
+            || raising.longest_ticks != self.clock.spans.soft_real_time_ticks
             || self.clock.is_past(interactive_until)
         {
             self.end_raising(queue);
@@ -156,7 +156,7 @@ impl Bfq {
         let raising = &mut self.queues.at_mut(queue).raising;
         (raising.factor, raising.longest_ticks) = (INTERACTIVE, longest);
         raising.since_ticks = raising.before_soft_real_time_ticks;
-        self.entities.at_mut(queue).is_prio_changed = true;
+        self.schedule.entity_mut(queue).is_prio_changed = true;
     }
 
     /// The raising state of a queue that becomes interactive now.
@@ -174,7 +174,7 @@ impl Bfq {
         let (now, was_interactive) = (self.clock.ticks, self.is_interactive(queue));
         let state = self.queues.at_mut(queue);
         if state.has(Marks::BUSY) {
-            self.raised_busy = self.raised_busy.saturating_sub(1);
+            self.busy.change_raised(false);
         }
         if was_interactive && self.profile.returns_to_interactive {
             state.soft_next_start_ticks = now;
@@ -182,7 +182,7 @@ impl Bfq {
         state.raising.factor = 1;
         state.raising.longest_ticks = 0;
         state.raising.since_ticks = now;
-        self.entities.at_mut(queue).is_prio_changed = true;
+        self.schedule.entity_mut(queue).is_prio_changed = true;
     }
 
     /// Ends all weight raising, because `low_latency` was switched off.
@@ -202,7 +202,7 @@ impl Bfq {
     pub(super) fn soft_real_time_start(&self, queue: u32) -> u64 {
         let state = self.queues.at(queue);
         let sectors = u64::from(state.service_from_backlogged);
-        let at_rate = self.spans.second.saturating_mul(sectors) / MOST_SOFT_RATE;
+        let at_rate = self.clock.spans.second.saturating_mul(sectors) / MOST_SOFT_RATE;
         let idle = self.clock.round_up(self.settings.slice_idle_ns());
         let not_at_once = self.clock.ticks.wrapping_add(idle).wrapping_add(SOFT_MARGIN_TICKS);
         let through = state.last_idle_to_busy_ticks.wrapping_add(at_rate);
@@ -235,7 +235,7 @@ impl Bfq {
     /// Called when a turn begins: the time that a soft real-time queue has waited for its turn does
     /// not count towards the duration of its raising.
     pub(super) fn resume_soft_real_time(&mut self, queue: u32) {
-        let (now, soft_ticks) = (self.clock.ticks, self.spans.soft_real_time_ticks);
+        let (now, soft_ticks) = (self.clock.ticks, self.clock.spans.soft_real_time_ticks);
         let state = self.queues.at(queue);
         let (raising, timeout) = (state.raising, state.budget_timeout_ticks);
         let is_soft = raising.factor > 1 && raising.longest_ticks == soft_ticks;

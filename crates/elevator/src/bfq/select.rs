@@ -9,11 +9,7 @@ use super::state::{Held, Marks};
 use super::{Bfq, Why};
 use crate::interface::Dispatch;
 use crate::structures::NIL;
-use hoistway_block::time::MILLISECOND;
-use hoistway_block::{Class, Extent, Nanos, RequestId};
-
-/// Linux polls a device that is idled for a queue again after this time (BLK_MQ_BUDGET_DELAY).
-const REPOLL_NS: Nanos = 3 * MILLISECOND;
+use hoistway_block::{Class, Extent, RequestId};
 
 /// What to do next.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -39,7 +35,7 @@ impl Bfq {
         let [usual, beside_raised] = self.profile.async_charges;
         let times = match () {
             () if is_plain => 1,
-            () if self.raised_busy > 0 => beside_raised,
+            () if self.busy.raised() > 0 => beside_raised,
             () => usual,
         };
         sectors.saturating_mul(u32::from(times))
@@ -63,14 +59,14 @@ impl Bfq {
     #[inline(never)]
     pub(super) fn send_in_turn(&mut self) -> Option<RequestId> {
         let queue = self.in_service;
-        let looks_closely = self.settings.strict_guarantees | self.settings.bounded_hold | self.messages.is_on();
-        if looks_closely | !self.actuators.is_one() | !self.direct.is_empty() {
+        let looks_closely = self.settings.strict_guarantees | self.settings.bounded_hold | self.report.is_on();
+        if looks_closely | !self.actuators.is_one() | self.order.has_direct() {
             return None;
         }
         let state = self.queues.get_mut(queue)?;
         let slot = state.next;
         let entry = self.slots.get_mut(slot)?;
-        let entity = self.entities.get_mut(queue)?;
+        let entity = self.schedule.get_mut(queue)?;
         let (id, sectors, is_sync) = (entry.id, entry.sectors, entry.is_sync);
         let is_plain = state.is_sync() & !state.has(Marks::WAIT_REQUEST) & !matches!(entity.class, Class::Idle);
         let fits = sectors <= entity.budget.saturating_sub(entity.service);
@@ -81,15 +77,12 @@ impl Bfq {
         self.groups.at_mut(entry.group).account.dispatch(entry.counts_as, is_sync, sectors);
         state.count_service(sectors, self.clock.ticks);
         state.dispatched = state.dispatched.wrapping_add(1);
-        let extent = Extent::new(self.sort_links.key(slot).unwrap_or(0), sectors);
+        let extent = Extent::new(self.order.first_sector(slot), sectors);
         self.run_vtime(queue, sectors);
-        if self.waits_for_dispatch {
-            self.waits_for_dispatch = false;
-            self.sampled = Some(id);
-        }
+        self.injection.dispatched(id);
         self.sample_dispatch(extent, true);
         self.next_leaves(queue, slot, is_sync);
-        self.in_driver = self.in_driver.wrapping_add(1);
+        self.device.enter();
         self.update_raising(queue);
         Some(id)
     }
@@ -98,10 +91,10 @@ impl Bfq {
     /// the answer to the host if there is none.
     #[inline(always)]
     fn decide(&mut self) -> Result<(u32, u32, u32, Why), Dispatch> {
-        if self.busy_total() == 0 {
+        if self.busy.total() == 0 {
             return Err(Dispatch::Empty);
         }
-        if self.settings.strict_guarantees && self.profile.strict_is_serial && self.in_driver > 0 {
+        if self.settings.strict_guarantees && self.profile.strict_is_serial && self.device.in_driver() > 0 {
             return Err(self.repoll_later());
         }
         let before = self.in_service;
@@ -110,7 +103,7 @@ impl Bfq {
         // Each iteration gives the answer, or ends or begins a turn; usually the first gives it.
         // More are needed if a busy queue is empty or its next request now costs more than its
         // budget.
-        for _ in 0..self.busy_total().wrapping_add(2).wrapping_mul(2) {
+        for _ in 0..self.busy.total().wrapping_add(2).wrapping_mul(2) {
             match self.select_next(looks_at_time) {
                 Selection::NoQueue => {
                     if !self.begin_next_turn() {
@@ -120,7 +113,7 @@ impl Bfq {
                 }
                 Selection::Ends(end) => {
                     self.end_turn(self.in_service, end, self.clock.ns);
-                    if begins && self.profile.gives_up_on_misfit && self.in_driver > 0 {
+                    if begins && self.profile.gives_up_on_misfit && self.device.in_driver() > 0 {
                         break;
                     }
                     begins = false;
@@ -142,28 +135,19 @@ impl Bfq {
 
     /// Nothing can be dispatched although requests are queued: asks the host to poll again later.
     fn repoll_later(&mut self) -> Dispatch {
-        if self.requests_queued == 0 {
+        if self.busy.requests() == 0 {
             return Dispatch::Empty;
         }
-        self.is_holding = true;
+        self.idling.hold();
         match self.profile.polls {
             Polls::OnCompletion | Polls::Never => {}
-            Polls::AfterFirst if self.repoll_at != NEVER => {}
-            Polls::AfterLast | Polls::AfterFirst => self.poll_later(),
+            Polls::AfterFirst if self.idling.has_poll() => {}
+            Polls::AfterLast | Polls::AfterFirst => self.idling.poll_later(self.clock.ns),
         }
-        match self.timer_at {
+        match self.idling.until() {
             NEVER => Dispatch::Throttled,
             until => Dispatch::Hold { until, reason: Why::WaitsForQueue.into() },
         }
-    }
-
-    fn poll_later(&mut self) {
-        // If the host has ticks, the time is rounded as for Linux's delayed work, which runs whole
-        // ticks after the start of the present one.
-        let due = self.clock.ns.saturating_add(REPOLL_NS);
-        let into_tick = self.clock.ns.checked_rem(self.work_tick_ns).unwrap_or(0);
-        let at = due.saturating_sub(into_tick);
-        self.repoll_at = at.checked_next_multiple_of(self.work_tick_ns).unwrap_or(at);
     }
 
     /// Decides about the turn in service.
@@ -217,7 +201,7 @@ impl Bfq {
             return false;
         }
         self.in_service = queue;
-        self.last_position_in_service = 0;
+        self.positions.begin_turn();
         self.begin_turn(queue);
         true
     }
@@ -229,16 +213,9 @@ impl Bfq {
     pub(super) fn is_owed_before(&self, served: u32) -> bool {
         let mut entity = served;
         while entity != NIL {
-            let state = self.entities.at(entity);
-            let active = &self.trees.at(self.tree_index(entity)).active;
-            let vtime = self.trees.at(self.tree_index(entity)).vtime;
-            let other = active.first_eligible(&self.stamps, vtime);
-            if other != NIL && other != entity {
-                let spent = (u64::from(state.service) << 22).checked_div(u64::from(state.weight)).unwrap_or(0);
-                let so_far = self.stamps.at(entity).starts.wrapping_add(spent);
-                if super::timestamps::is_later(so_far, vtime) {
-                    return true;
-                }
+            let (other, vtime) = self.schedule.first_eligible_beside(entity);
+            if other != NIL && other != entity && self.schedule.is_ahead(entity, vtime) {
+                return true;
             }
             entity = self.parent_entity(entity);
         }
@@ -257,12 +234,12 @@ impl Bfq {
         self.after_leaving(queue, left);
         if is_served {
             self.update_raising(queue);
-            if self.busy_total() > 1 && self.is_idle_class(queue) && self.in_service == queue {
+            if self.busy.total() > 1 && self.is_idle_class(queue) && self.in_service == queue {
                 self.end_turn(queue, TurnEnd::BudgetExhausted, self.clock.ns);
             }
         }
-        if self.messages.is_on() {
-            let busy = u64::from(self.busy_total());
+        if self.report.is_on() {
+            let busy = u64::from(self.busy.total());
             self.log("dispatch requests: {0} busy queues", &[busy]);
         }
         Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
@@ -278,9 +255,8 @@ impl Bfq {
         if !is_served {
             let served = self.queues.at_mut(self.in_service);
             served.injected_sectors = served.injected_sectors.saturating_add(charge);
-        } else if self.waits_for_dispatch {
-            self.waits_for_dispatch = false;
-            self.sampled = Some(id);
+        } else {
+            self.injection.dispatched(id);
         }
         self.sample_dispatch(extent, is_served);
         self.move_out(slot, queue)
@@ -315,12 +291,12 @@ impl Bfq {
         entry.held = Held::Dispatched;
         self.groups.at_mut(entry.group).account.serve(entry.counts_as, entry.is_sync, entry.sectors);
         self.actuators.count_in_driver(entry.context, 1);
-        self.in_driver = self.in_driver.wrapping_add(1);
+        self.device.enter();
     }
 
     /// The first of the requests that the host put in front of everything.
     pub(super) fn next_direct(&mut self) -> Option<Dispatch> {
-        let slot = self.direct.pop_front(&mut self.fifo_links)?;
+        let slot = self.order.take_direct()?;
         let entry = self.slots.at(slot);
         let (id, queue) = (entry.id, entry.queue);
         self.groups.at_mut(entry.group).account.unqueue(entry.counts_as, entry.is_sync);
@@ -353,6 +329,6 @@ impl Bfq {
     }
 
     fn first_with_requests(&self) -> Option<u32> {
-        self.active_queues().find(|queue| !self.queues.at(*queue).is_empty())
+        self.actuators.active_queues().find(|queue| !self.queues.at(*queue).is_empty())
     }
 }

@@ -2,7 +2,7 @@
 //! by default).
 
 use super::Bfq;
-use super::clock::{Clock, Spans};
+use super::clock::Clock;
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use hoistway_block::Nanos;
 use hoistway_block::time::{MICROSECOND, MILLISECOND};
@@ -145,7 +145,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub fn new(spans: &Spans) -> Self {
+    /// The defaults; `timeout_ticks` is that of `timeout_sync`.
+    pub const fn new(timeout_ticks: u64) -> Self {
         Self {
             fifo_expire_async_ns: 250 * MILLISECOND,
             fifo_expire_sync_ns: 125 * MILLISECOND,
@@ -153,7 +154,7 @@ impl Settings {
             back_seek_penalty: 2,
             slice_idle_ns: low_half(SLICE_IDLE_NS),
             max_budget: 0,
-            timeout_ticks: spans.default_timeout_ticks,
+            timeout_ticks,
             strict_guarantees: false,
             low_latency: true,
             repoll_on_completion: false,
@@ -215,12 +216,14 @@ impl Bfq {
             SLICE_IDLE_US => settings.slice_idle_ns = low_half(amount.wrapping_mul(MICROSECOND)),
             MAX_BUDGET => {
                 settings.max_budget = low_half(amount);
-                self.max_budget = if is_on { low_half(amount) } else { self.automatic_max_budget() };
+                let most = if is_on { low_half(amount) } else { self.automatic_max_budget() };
+                self.budgets.set_most(most);
             }
             TIMEOUT_SYNC => {
                 settings.timeout_ticks = self.clock.round_up(amount.saturating_mul(MILLISECOND));
                 if settings.max_budget == 0 {
-                    self.max_budget = self.automatic_max_budget();
+                    let most = self.automatic_max_budget();
+                    self.budgets.set_most(most);
                 }
             }
             STRICT_GUARANTEES => {

@@ -58,20 +58,21 @@ impl Bfq {
     /// Counts a long turn; true if it was slow.
     #[inline(never)]
     pub(super) fn rate_turn(&mut self, queue: u32, end: TurnEnd, lasted_us: u64) -> bool {
-        let (state, entity) = (self.queues.at(queue), self.entities.at(queue));
+        let (state, entity) = (self.queues.at(queue), self.schedule.entity(queue));
         let rate = (u64::from(entity.service) << RATE_SHIFT).checked_div(lasted_us).unwrap_or(0);
-        let is_soft = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
-        let had_much = u64::from(entity.budget) >= u64::from(self.max_budget) * 2 / 3;
+        let is_soft = state.is_raised() && state.raising.longest_ticks == self.clock.spans.soft_real_time_ticks;
+        let had_much = u64::from(entity.budget) >= u64::from(self.budgets.most()) * 2 / 3;
         let was_long = end == TurnEnd::BudgetTimeout || (end == TurnEnd::BudgetExhausted && had_much);
         let is_telling = state.seek_history == 0 && !is_soft && was_long;
-        let told = self.peak.count_turn(rate, is_telling);
+        let told = self.budgets.peak.count_turn(rate, is_telling);
         if told == Told::NewRate {
             if self.settings.max_budget == 0 {
-                self.max_budget = self.automatic_max_budget();
-                self.log("new max_budget = {0}", &[u64::from(self.max_budget)]);
+                let most = self.automatic_max_budget();
+                self.budgets.set_most(most);
+                self.log("new max_budget = {0}", &[u64::from(most)]);
             }
-            self.peak.classify(self.is_rotational);
+            self.budgets.peak.classify(self.device.is_rotational());
         }
-        told != Told::Nothing && rate < self.peak.rate / 2
+        told != Told::Nothing && rate < self.budgets.peak.rate / 2
     }
 }

@@ -18,8 +18,8 @@ const WINDOW_IDLES: u64 = 128;
 impl Bfq {
     /// Looks for a waker when the only request of an issuer has just arrived.
     pub(super) fn detect_waker(&mut self, queue: u32) {
-        let last = self.last_completed;
-        let (now, since_ns) = (self.clock.ns, self.clock.since(self.peak.last_completion_ns));
+        let last = self.queues.last_completed();
+        let (now, since_ns) = (self.clock.ns, self.clock.since(self.budgets.peak.last_completion_ns()));
         let serial = self.queues.at(last).serial;
         let state = self.queues.at(queue);
         let may_wake = self.profile.has_wakers && last != NIL && last != queue && last != SPARE_QUEUE;
@@ -39,56 +39,9 @@ impl Bfq {
             self.log_queue(queue, "set tentative waker {0}", &[u64::from(last)]);
         }
         if self.queues.at(queue).waker_detections == DETECTIONS {
-            self.join_waker(queue, last);
+            let is_joined = self.queues.join_waker(queue, last);
+            self.expect(is_joined);
             self.log_queue(queue, "set waker {0}", &[u64::from(last)]);
-        }
-    }
-
-    /// Makes `waker` the only waker of `queue`.
-    pub(super) fn join_waker(&mut self, queue: u32, waker: u32) {
-        self.leave_waker(queue);
-        let state = self.queues.at_mut(queue);
-        (state.waker, state.tentative_waker) = (waker, (NIL, 0));
-        if !self.queues.at_mut(waker).woken.push_front(&mut self.woken_links, queue) {
-            self.count_violation();
-        }
-    }
-
-    pub(super) fn leave_waker(&mut self, queue: u32) {
-        let waker = core::mem::replace(&mut self.queues.at_mut(queue).waker, NIL);
-        if waker != NIL && !self.queues.at_mut(waker).woken.remove(&mut self.woken_links, queue) {
-            self.count_violation();
-        }
-    }
-
-    /// The queue's record is about to be freed: the queues that have it as their waker have none
-    /// from now on.
-    #[inline(always)]
-    pub(super) fn clear_woken(&mut self, queue: u32) {
-        for _ in 0..self.queues.len() {
-            let Some(woken) = self.queues.at_mut(queue).woken.pop_front(&mut self.woken_links) else { return };
-            self.queues.at_mut(woken).waker = NIL;
-        }
-    }
-
-    /// Moves the queue to the front of the list of queues that its waker wakes, so that the queue
-    /// that became busy last is first.
-    pub(super) fn move_to_front_of_woken(&mut self, queue: u32) {
-        let waker = self.queues.at(queue).waker;
-        if waker != NIL {
-            let woken = &mut self.queues.at_mut(waker).woken;
-            let is_moved = woken.remove(&mut self.woken_links, queue) && woken.push_front(&mut self.woken_links, queue);
-            if !is_moved {
-                self.count_violation();
-            }
-        }
-    }
-
-    /// A merge target inherits the waker, if it has none.
-    pub(super) fn inherit_waker(&mut self, queue: u32, target: u32) {
-        let waker = self.queues.at(queue).waker;
-        if waker != NIL && waker != target && self.queues.at(target).waker == NIL {
-            self.join_waker(target, waker);
         }
     }
 }

@@ -6,39 +6,14 @@
 //! dispatched request.
 
 use super::Bfq;
-use super::divisor::Divisor;
+use super::schedule::{Schedule, tree_of};
 use super::state::{Marks, Set};
-use super::timestamps::{ByFinish, is_later};
 use crate::structures::NIL;
 use hoistway_block::{Class, GroupId};
 
-/// Fractional bits of virtual time.
-const SHIFT: u32 = 22;
 /// Range of the weights of groups and queues, before raising.
 pub const WEIGHT_MIN: u32 = 1;
 pub const WEIGHT_MAX: u32 = 1_000;
-
-/// The entities of one class in one scheduler.
-#[derive(Copy, Clone, Debug)]
-pub struct ServiceTree {
-    pub active: ByFinish,
-    /// Entities without requests whose finish lies ahead of virtual time.
-    pub idle: ByFinish,
-    pub vtime: u64,
-    /// Sum of the weights of all active, idle and in-service entities.
-    pub weight_sum: Divisor,
-}
-
-impl ServiceTree {
-    pub const EMPTY: ServiceTree =
-        ServiceTree { active: ByFinish::EMPTY, idle: ByFinish::EMPTY, vtime: 0, weight_sum: Divisor::ZERO };
-}
-
-/// The advance of virtual time when `sectors` are served at this weight.
-#[inline]
-fn span(sectors: u32, weight: u32) -> u64 {
-    (u64::from(sectors) << SHIFT).checked_div(u64::from(weight)).unwrap_or(0)
-}
 
 impl Bfq {
     /// The entity of a group; the root has none.
@@ -55,24 +30,10 @@ impl Bfq {
     /// The entity of the group in which this one competes, or NIL at the top.
     #[inline]
     pub(super) fn parent_entity(&self, entity: u32) -> u32 {
-        self.group_entity(self.entities.at(entity).parent)
-    }
-
-    #[inline]
-    pub(super) fn tree_index(&self, entity: u32) -> u32 {
-        let entity = self.entities.at(entity);
-        tree_of(entity.parent, entity.class)
+        self.group_entity(self.schedule.entity(entity).parent)
     }
 
     // ---- choice ----
-
-    fn advance_vtime(&mut self, tree: u32, to: u64) {
-        let state = self.trees.at_mut(tree);
-        if to > state.vtime {
-            state.vtime = to;
-            self.jumped = tree;
-        }
-    }
 
     /// Updates the choice of a scheduler (see [`Bfq::update_next`]), then removes idle entities
     /// whose finish a jump of virtual time has passed. The removal does not affect the choice; it
@@ -80,7 +41,7 @@ impl Bfq {
     #[inline(always)]
     fn renew_choice(&mut self, group: u32, new: u32, on_expiration: bool) -> bool {
         let is_changed = self.update_next(group, new, on_expiration);
-        let tree = core::mem::replace(&mut self.jumped, NIL);
+        let tree = self.schedule.take_jumped();
         if tree != NIL {
             self.forget_idle(tree);
         }
@@ -91,23 +52,9 @@ impl Bfq {
     /// passed.
     #[inline(never)]
     fn forget_idle(&mut self, tree: u32) {
-        let state = self.trees.at_mut(tree);
-        if state.idle.is_empty() {
-            return;
-        }
-        let first = state.idle.first();
-        if state.active.is_empty() {
-            let last = state.idle.last(&self.stamps);
-            let finish = self.stamps.at(last).finish;
-            if !is_later(finish, state.vtime) {
-                // Virtual time moves backward instead of forward, as in the kernel (quirk Q2 of the
-                // specification).
-                state.vtime = finish;
-            }
-        }
-        if !is_later(self.stamps.at(first).finish, state.vtime) {
-            self.idle_remove(first);
-            self.forget(first, false);
+        let passed = self.schedule.pass_idle(tree);
+        if passed != NIL {
+            self.forget(passed, false);
         }
     }
 
@@ -122,41 +69,24 @@ impl Bfq {
         // Where the search is repeated when a turn begins, an earlier search must not use up the turn
         // of the idle class.
         let may_be_idle = begins_turn | !self.profile.looks_up_each_turn;
-        if may_be_idle && self.clock.is_past(waits_since.wrapping_add(self.spans.idle_class)) {
+        if may_be_idle && self.clock.is_past(waits_since.wrapping_add(self.clock.spans.idle_class)) {
             scheduler.idle_class_served_ticks = self.clock.ticks;
-            if !self.trees.at(tree_of(group, Class::Idle)).active.is_empty() {
+            if !self.schedule.tree(tree_of(group, Class::Idle)).active.is_empty() {
                 class = super::state::class_index(Class::Idle);
             }
         }
         let may_jump = scheduler.in_service == NIL || on_expiration;
         for index in class..super::state::CLASSES {
             let tree = group.wrapping_mul(super::state::CLASSES).wrapping_add(index);
-            if self.trees.at(tree).active.is_empty() {
+            if self.schedule.tree(tree).active.is_empty() {
                 continue;
             }
             if may_jump {
-                self.advance_vtime(tree, self.reachable_vtime(tree));
+                self.schedule.jump(tree);
             }
             return tree;
         }
         NIL
-    }
-
-    /// The virtual time at which a tree has an eligible entity: the present one, or the earliest
-    /// start if that is later.
-    #[inline]
-    fn reachable_vtime(&self, tree: u32) -> u64 {
-        let state = self.trees.at(tree);
-        let least = state.active.least_start(&self.stamps);
-        if is_later(least, state.vtime) { least } else { state.vtime }
-    }
-
-    #[inline(never)]
-    fn first_of_tree(&self, tree: u32) -> u32 {
-        if tree == NIL {
-            return NIL;
-        }
-        self.trees.at(tree).active.first_eligible(&self.stamps, self.reachable_vtime(tree))
     }
 
     /// Updates the choice of a scheduler after `new` changed (NIL: no particular entity). True if
@@ -165,20 +95,20 @@ impl Bfq {
     fn update_next(&mut self, group: u32, new: u32, on_expiration: bool) -> bool {
         let before = self.groups.at(group).next_in_service;
         let may_take = new != NIL && new != before && !self.profile.looks_up_each_turn;
-        let is_taken = may_take && (before == NIL || self.overtakes(new, before));
+        let is_taken = may_take && (before == NIL || self.schedule.overtakes(new, before));
         let next = if is_taken {
             new
         } else {
             let tree = self.tree_to_serve(group, on_expiration, false);
-            self.first_of_tree(tree)
+            self.schedule.first_of_tree(tree)
         };
         let mut is_changed = false;
         if next != NIL {
             is_changed = before == NIL;
             let above = self.group_entity(group);
             if above != NIL {
-                let budget = self.entities.at(next).budget;
-                let above = self.entities.at_mut(above);
+                let budget = self.schedule.entity(next).budget;
+                let above = self.schedule.entity_mut(above);
                 is_changed |= above.budget > budget;
                 above.budget = budget;
             }
@@ -187,18 +117,10 @@ impl Bfq {
         is_changed
     }
 
-    /// Whether the new entity takes precedence over the present choice, without a search.
-    fn overtakes(&self, new: u32, before: u32) -> bool {
-        let tree = self.tree_index(new);
-        tree == self.tree_index(before)
-            && !is_later(self.stamps.at(new).starts, self.trees.at(tree).vtime)
-            && is_later(self.stamps.at(before).finish, self.stamps.at(new).finish)
-    }
-
     /// Takes the next queue into service; NIL if none is busy.
     #[inline(never)]
     pub(super) fn take_next_queue(&mut self) -> u32 {
-        if self.busy_total() == 0 {
+        if self.busy.total() == 0 {
             return NIL;
         }
         let mut group = GroupId::ROOT.0;
@@ -233,9 +155,9 @@ impl Bfq {
     #[inline(never)]
     fn look_up(&mut self, group: u32) {
         let tree = self.tree_to_serve(group, true, true);
-        let next = self.first_of_tree(tree);
+        let next = self.schedule.first_of_tree(tree);
         self.groups.at_mut(group).next_in_service = next;
-        let jumped = core::mem::replace(&mut self.jumped, NIL);
+        let jumped = self.schedule.take_jumped();
         if jumped != NIL {
             self.forget_idle(jumped);
         }
@@ -251,7 +173,7 @@ impl Bfq {
     fn update_next_above(&mut self, queue: u32) {
         let mut entity = queue;
         while entity != NIL {
-            let group = self.entities.at(entity).parent;
+            let group = self.schedule.entity(entity).parent;
             if !self.renew_choice(group, NIL, false) {
                 break;
             }
@@ -263,14 +185,11 @@ impl Bfq {
 
     #[inline(never)]
     fn active_insert(&mut self, entity: u32) {
-        let tree = self.tree_index(entity);
-        let was_in = self.stamps.is_linked(entity);
-        let state = self.entities.at_mut(entity);
-        state.set = Set::Active;
-        let parent = state.parent;
+        let was_in = self.schedule.is_linked(entity);
+        let (tree, parent) = self.schedule.begin_change(entity, Set::Active);
         let group = self.groups.at_mut(parent);
         group.active_entities = group.active_entities.wrapping_add(1);
-        let is_listed = !self.is_queue(entity) || self.list_active(entity);
+        let is_listed = !self.is_queue(entity) || self.actuators.list_active(self.queues.at(entity).actuator, entity);
         if !self.is_queue(entity) {
             self.count_group_weight(entity, true);
         }
@@ -278,19 +197,17 @@ impl Bfq {
             self.count_violation();
         }
         // Last, as in `active_remove`.
-        self.trees.at_mut(tree).active.insert(&mut self.stamps, entity);
+        self.schedule.insert_active(tree, entity);
     }
 
     #[inline(never)]
     fn active_remove(&mut self, entity: u32) {
-        let tree = self.tree_index(entity);
-        let was_in = self.stamps.is_linked(entity);
-        let state = self.entities.at_mut(entity);
-        state.set = Set::None;
-        let parent = state.parent;
+        let was_in = self.schedule.is_linked(entity);
+        let (tree, parent) = self.schedule.begin_change(entity, Set::None);
         let group = self.groups.at_mut(parent);
         group.active_entities = group.active_entities.wrapping_sub(1);
-        let is_unlisted = !self.is_queue(entity) || self.unlist_active(entity);
+        let is_unlisted =
+            !self.is_queue(entity) || self.actuators.unlist_active(self.queues.at(entity).actuator, entity);
         if !self.is_queue(entity) {
             self.count_group_weight(entity, false);
         }
@@ -298,52 +215,22 @@ impl Bfq {
             self.count_violation();
         }
         // Last, so that the stack of this function is free by then.
-        self.trees.at_mut(tree).active.remove(&mut self.stamps, entity);
-    }
-
-    #[inline(never)]
-    fn idle_insert(&mut self, entity: u32) {
-        let tree = self.tree_index(entity);
-        if self.stamps.is_linked(entity) {
-            self.count_violation();
-        }
-        self.entities.at_mut(entity).set = Set::Idle;
-        self.trees.at_mut(tree).idle.insert(&mut self.stamps, entity);
-    }
-
-    #[inline(never)]
-    pub(super) fn idle_remove(&mut self, entity: u32) {
-        let tree = self.tree_index(entity);
-        if !self.stamps.is_linked(entity) {
-            self.count_violation();
-        }
-        self.entities.at_mut(entity).set = Set::None;
-        self.trees.at_mut(tree).idle.remove(&mut self.stamps, entity);
+        self.schedule.remove_active(tree, entity);
     }
 
     /// Removes an entity's weight from the sum of its tree. The record of a queue is released as
     /// well, unless it is in service; then this is done when its turn ends.
     #[inline(always)]
     pub(super) fn forget(&mut self, entity: u32, is_in_service: bool) {
-        self.change_weight_sum(entity, false);
-        self.entities.at_mut(entity).is_on_tree = false;
+        self.schedule.leave_tree(entity);
         if self.is_queue(entity) && !is_in_service {
             self.release_if_unused(entity);
         }
     }
 
-    fn change_weight_sum(&mut self, entity: u32, is_added: bool) {
-        let weight = u64::from(self.entities.at(entity).weight);
-        let sum = &mut self.trees.at_mut(self.tree_index(entity)).weight_sum;
-        let before = sum.value();
-        sum.set(if is_added { before.wrapping_add(weight) } else { before.saturating_sub(weight) });
-    }
-
     fn set_finish(&mut self, entity: u32, sectors: u32) {
-        let start = self.stamps.at(entity).starts;
-        let finish = start.wrapping_add(span(sectors, self.entities.at(entity).weight));
-        self.stamps.set(entity, start, finish);
-        if self.messages.is_on() && self.is_queue(entity) {
+        self.schedule.set_finish(entity, sectors);
+        if self.report.is_on() && self.is_queue(entity) {
             self.log_finish(entity, sectors);
         }
     }
@@ -351,9 +238,9 @@ impl Bfq {
     #[cold]
     #[inline(never)]
     fn log_finish(&mut self, queue: u32, sectors: u32) {
-        let weight = u64::from(self.entities.at(queue).weight);
+        let weight = u64::from(self.schedule.entity(queue).weight);
         self.log_queue(queue, "calc_finish: serv {0}, w {1}", &[u64::from(sectors), weight]);
-        let stamps = self.stamps.at(queue);
+        let stamps = self.schedule.stamps(queue);
         let numbers = [stamps.starts, stamps.finish, stamps.finish.wrapping_sub(stamps.starts)];
         self.log_queue(queue, "calc_finish: start {0}, finish {1}, delta {2}", &numbers);
     }
@@ -367,11 +254,11 @@ impl Bfq {
     /// at its last finish, as if it had never become idle.
     #[inline(always)]
     fn activate(&mut self, entity: u32, back_shift: bool) {
-        let was_idle = self.entities.at(entity).set == Set::Idle;
+        let was_idle = self.schedule.entity(entity).set == Set::Idle;
         if was_idle {
             self.leave_set(entity);
         }
-        let is_shifted = self.start_again(entity, was_idle, back_shift);
+        let is_shifted = self.schedule.start_again(entity, was_idle, back_shift);
         self.apply_weight(entity, true);
         self.enter(entity, is_shifted);
     }
@@ -380,7 +267,7 @@ impl Bfq {
     /// a new place.
     #[inline(always)]
     fn requeue(&mut self, entity: u32) {
-        if self.entities.at(entity).set == Set::Active {
+        if self.schedule.entity(entity).set == Set::Active {
             self.leave_set(entity);
         }
         self.start_behind_service(entity);
@@ -388,56 +275,23 @@ impl Bfq {
         self.enter(entity, false);
     }
 
-    /// Sets the start of an entity that is activated, not before its last finish if it was on the
-    /// idle set. True if it was back-shifted.
-    #[inline(never)]
-    fn start_again(&mut self, entity: u32, was_idle: bool, back_shift: bool) -> bool {
-        let tree = self.tree_index(entity);
-        let vtime = self.trees.at(tree).vtime;
-        let finish = self.stamps.at(entity).finish;
-        let is_shifted = back_shift && is_later(vtime, finish);
-        let earliest = if is_shifted { finish } else { vtime };
-        let start = if was_idle {
-            if is_later(earliest, finish) { earliest } else { finish }
-        } else {
-            if self.entities.at(entity).is_on_tree {
-                self.count_violation();
-            } else {
-                self.entities.at_mut(entity).is_on_tree = true;
-                self.change_weight_sum(entity, true);
-            }
-            earliest
-        };
-        self.stamps.set(entity, start, finish);
-        is_shifted
-    }
-
     #[inline(never)]
     fn start_behind_service(&mut self, entity: u32) {
-        let state = self.entities.at(entity);
+        let state = self.schedule.entity(entity);
         let (service, parent) = (state.service, state.parent);
         if self.groups.at(parent).in_service == entity {
             self.set_finish(entity, service);
-            let finish = self.stamps.at(entity).finish;
-            self.stamps.set(entity, finish, finish);
+            self.schedule.start_at_finish(entity);
         }
     }
 
     /// Computes the finish of an entity from its start and weight, and inserts it.
     #[inline(never)]
     fn enter(&mut self, entity: u32, is_shifted: bool) {
-        self.set_finish(entity, self.entities.at(entity).budget);
-        let vtime = self.trees.at(self.tree_index(entity)).vtime;
-        let stamps = *self.stamps.at(entity);
-        if is_shifted && is_later(vtime, stamps.finish) {
-            // The back-shifted times are too far in the past. They are moved forward until the
-            // finish is the virtual time, or less if the queue's weight is raised; the entity still
-            // finishes first.
-            let mut ahead = vtime.wrapping_sub(stamps.finish);
-            if self.is_queue(entity) {
-                ahead = ahead.checked_div(u64::from(self.queues.at(entity).raising.factor)).unwrap_or(ahead);
-            }
-            self.stamps.set(entity, stamps.starts.wrapping_add(ahead), stamps.finish.wrapping_add(ahead));
+        self.set_finish(entity, self.schedule.entity(entity).budget);
+        if is_shifted {
+            let factor = if self.is_queue(entity) { self.queues.at(entity).raising.factor } else { 1 };
+            self.schedule.limit_back_shift(entity, factor);
         }
         self.active_insert(entity);
     }
@@ -448,7 +302,7 @@ impl Bfq {
         let is_in_service = is_expiring || queue == self.in_service;
         let mut entity = queue;
         while entity != NIL {
-            let state = self.entities.at(entity);
+            let state = self.schedule.entity(entity);
             let (group, is_active) = (state.parent, state.set == Set::Active);
             if is_active || self.groups.at(group).in_service == entity {
                 self.requeue(entity);
@@ -470,7 +324,7 @@ impl Bfq {
         let mut entity = above;
         while entity != NIL {
             self.requeue(entity);
-            let group = self.entities.at(entity).parent;
+            let group = self.schedule.entity(entity).parent;
             let goes_up = self.renew_choice(group, entity, on_expiration) || on_expiration;
             if !goes_up || self.waits_for_end(group, on_expiration) {
                 break;
@@ -484,12 +338,12 @@ impl Bfq {
     fn deactivate_from(&mut self, entity: u32, into_idle: bool, on_expiration: bool) -> u32 {
         let (mut entity, mut into_idle) = (entity, into_idle);
         while entity != NIL {
-            if !self.entities.at(entity).is_on_tree {
+            if !self.schedule.entity(entity).is_on_tree {
                 return NIL;
             }
             self.leave_set(entity);
             self.settle(entity, into_idle);
-            let group = self.entities.at(entity).parent;
+            let group = self.schedule.entity(entity).parent;
             let looks_up = self.profile.looks_up_each_turn && on_expiration;
             if looks_up || self.groups.at(group).next_in_service == entity {
                 self.renew_choice(group, NIL, on_expiration);
@@ -509,9 +363,9 @@ impl Bfq {
 
     #[inline(never)]
     fn leave_set(&mut self, entity: u32) {
-        match self.entities.at(entity).set {
+        match self.schedule.entity(entity).set {
             Set::Active => self.active_remove(entity),
-            Set::Idle => self.idle_remove(entity),
+            Set::Idle => self.schedule.remove_idle(entity),
             Set::None => {}
         }
     }
@@ -520,18 +374,18 @@ impl Bfq {
     /// is later than the virtual time; otherwise its weight is removed from the sum.
     #[inline(never)]
     fn settle(&mut self, entity: u32, into_idle: bool) {
-        let (service, parent) = (self.entities.at(entity).service, self.entities.at(entity).parent);
-        let tree = self.tree_index(entity);
+        let (service, parent) = (self.schedule.entity(entity).service, self.schedule.entity(entity).parent);
+        let tree = self.schedule.tree_index(entity);
         self.set_finish(entity, service);
         let scheduler = self.groups.at_mut(parent);
         let is_in_service = scheduler.in_service == entity;
         if is_in_service {
             scheduler.in_service = NIL;
         } else {
-            self.entities.at_mut(entity).service = 0;
+            self.schedule.entity_mut(entity).service = 0;
         }
-        if into_idle && is_later(self.stamps.at(entity).finish, self.trees.at(tree).vtime) {
-            self.idle_insert(entity);
+        if into_idle && self.schedule.finishes_later(entity, tree) {
+            self.schedule.insert_idle(entity);
         } else {
             self.forget(entity, is_in_service);
         }
@@ -565,15 +419,11 @@ impl Bfq {
     /// Advances virtual time on all levels. Inlined into its callers.
     #[inline(always)]
     pub(super) fn run_vtime(&mut self, queue: u32, sectors: u32) {
-        let shifted = u64::from(sectors) << SHIFT;
+        let shifted = Schedule::shift(sectors);
         let mut entity = queue;
         while entity != NIL {
-            let of_entity = self.entities.at_mut(entity);
-            of_entity.service = of_entity.service.saturating_add(sectors);
-            let (group, tree) = (of_entity.parent, tree_of(of_entity.parent, of_entity.class));
-            let state = self.trees.at_mut(tree);
-            state.vtime = state.vtime.wrapping_add(state.weight_sum.quotient(shifted));
-            if !state.idle.is_empty() {
+            let (group, tree, has_idle) = self.schedule.charge(entity, sectors, shifted);
+            if has_idle {
                 self.forget_idle(tree);
             }
             entity = self.group_entity(group);
@@ -586,17 +436,17 @@ impl Bfq {
     /// later, because the entity is in service.
     #[inline]
     pub(super) fn apply_weight(&mut self, entity: u32, with_class: bool) {
-        if self.entities.at(entity).is_prio_changed {
+        if self.schedule.entity(entity).is_prio_changed {
             self.put_in_force(entity, with_class);
         }
     }
 
     #[inline(never)]
     fn put_in_force(&mut self, entity: u32, with_class: bool) {
-        let state = *self.entities.at(entity);
-        let (tree_before, is_queue) = (self.tree_index(entity), self.is_queue(entity));
+        let state = *self.schedule.entity(entity);
+        let (tree_before, is_queue) = (self.schedule.tree_index(entity), self.is_queue(entity));
         if state.is_on_tree {
-            self.change_weight_sum(entity, false);
+            self.schedule.change_weight_sum(entity, false);
         }
         let original = state.new_weight.clamp(WEIGHT_MIN, WEIGHT_MAX);
         let mut weight = original;
@@ -608,18 +458,16 @@ impl Bfq {
         if with_class && is_queue && state.class != state.new_class {
             self.change_class(entity);
         }
-        let changed = self.entities.at_mut(entity);
+        let changed = self.schedule.entity_mut(entity);
         changed.original_weight = original;
         changed.is_prio_changed = changed.class != changed.new_class;
         changed.weight = weight;
         if state.is_on_tree {
-            self.change_weight_sum(entity, true);
+            self.schedule.change_weight_sum(entity, true);
         }
-        let tree = self.tree_index(entity);
+        let tree = self.schedule.tree_index(entity);
         if tree != tree_before {
-            let vtime = self.trees.at(tree).vtime;
-            let finish = self.stamps.at(entity).finish;
-            self.stamps.set(entity, vtime, finish);
+            self.schedule.start_now(entity, tree);
         }
         if is_queue && weight != state.weight {
             self.uncount_weight(entity);
@@ -632,13 +480,11 @@ impl Bfq {
     /// A busy queue counts in its new class at once (Linux leaves it counted in the old one).
     fn change_class(&mut self, queue: u32) {
         let is_busy = self.queues.at(queue).has(Marks::BUSY);
+        let entity = self.schedule.entity_mut(queue);
+        let before = core::mem::replace(&mut entity.class, entity.new_class);
         if is_busy {
-            self.change_busy(queue, false);
-        }
-        let entity = self.entities.at_mut(queue);
-        entity.class = entity.new_class;
-        if is_busy {
-            self.change_busy(queue, true);
+            self.busy.change(before, false);
+            self.busy.change(entity.class, true);
         }
     }
 
@@ -649,20 +495,14 @@ impl Bfq {
         self.stop_wait(queue);
         let mut entity = queue;
         while entity != NIL {
-            let group = self.entities.at(entity).parent;
+            let group = self.schedule.entity(entity).parent;
             self.groups.at_mut(group).in_service = NIL;
             entity = self.parent_entity(entity);
         }
-        if !self.entities.at(queue).is_on_tree {
+        if !self.schedule.entity(queue).is_on_tree {
             self.release_if_unused(queue);
         }
     }
-}
-
-/// The tree of a class in a group's scheduler.
-#[inline]
-pub const fn tree_of(group: u32, class: Class) -> u32 {
-    group.wrapping_mul(super::state::CLASSES).wrapping_add(super::state::class_index(class))
 }
 
 /// The weight of a level.

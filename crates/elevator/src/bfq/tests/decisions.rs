@@ -182,9 +182,9 @@ fn t53_the_first_choice_of_the_trees_cannot_end_a_turn_that_goes_on() {
         pair.submit(who);
         if who == 1 && n > 500 {
             let bfq = &pair.rig.bfq;
-            let tree = bfq.trees.at(super::super::wf2q::tree_of(ROOT, Class::BestEffort));
-            let is_first = tree.active.first_eligible(&bfq.stamps, tree.vtime) == b;
-            let is_ahead = super::super::timestamps::is_later(bfq.stamps.at(a).starts, tree.vtime);
+            let tree = bfq.schedule.tree(super::super::schedule::tree_of(ROOT, Class::BestEffort));
+            let is_first = bfq.schedule.first_eligible_beside(b).0 == b;
+            let is_ahead = super::super::timestamps::is_later(bfq.schedule.stamps(a).starts, tree.vtime);
             held_off.push(was_a && bfq.in_service == a && is_first && is_ahead);
             assert!(was_a, "B arrives while A is served");
             assert!(bfq.in_service == a || bfq.in_service == NIL);
@@ -204,9 +204,9 @@ fn t53_the_first_choice_of_the_trees_cannot_end_a_turn_that_goes_on() {
         pair.submit(who);
         if who == 1 {
             let bfq = &pair.rig.bfq;
-            let tree = bfq.trees.at(super::super::wf2q::tree_of(ROOT, Class::BestEffort));
-            let is_first = tree.active.first_eligible(&bfq.stamps, tree.vtime) == b;
-            let is_ahead = super::super::timestamps::is_later(bfq.stamps.at(a).starts, tree.vtime);
+            let tree = bfq.schedule.tree(super::super::schedule::tree_of(ROOT, Class::BestEffort));
+            let is_first = bfq.schedule.first_eligible_beside(b).0 == b;
+            let is_ahead = super::super::timestamps::is_later(bfq.schedule.stamps(a).starts, tree.vtime);
             assert!(!(bfq.in_service == a && is_first && is_ahead));
         }
         pair.dispatch();

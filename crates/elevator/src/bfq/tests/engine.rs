@@ -13,7 +13,7 @@ fn turns<const N: usize>(rig: &mut Rig, queues: [u32; N], count: usize, shown: u
     let mut order = String::new();
     for turn in 0..count {
         let queue = rig.select();
-        let budget = rig.bfq.entities.at(queue).budget;
+        let budget = rig.bfq.schedule.entity(queue).budget;
         rig.serve(budget);
         rig.requeue();
         let index = queues.iter().position(|known| *known == queue).unwrap();
@@ -103,10 +103,10 @@ fn a_has_left(budget_of_b: u32) -> (Rig, u32, u32) {
 #[test]
 fn t05_idle_queues_count_until_virtual_time_has_passed_them() {
     let (mut rig, a, _) = a_has_left(4_096);
-    assert!(rig.bfq.entities.at(a).is_on_tree);
+    assert!(rig.bfq.schedule.entity(a).is_on_tree);
     rig.serve(1_024);
     assert_eq!(rig.tree(), (107_374_182, 40));
-    assert!(!rig.bfq.entities.at(a).is_on_tree);
+    assert!(!rig.bfq.schedule.entity(a).is_on_tree);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn t07_but_no_farther_back_than_to_be_the_next_to_finish() {
         assert_eq!(rig.tree().0, 1_717_986_912);
         // Only the factor is set: the case uses the weight of a queue that is not raised.
         rig.bfq.queues.at_mut(a).raising.factor = factor;
-        let entity = rig.bfq.entities.at_mut(a);
+        let entity = rig.bfq.schedule.entity_mut(a);
         (entity.budget, entity.service) = (3_072, 0);
         rig.bfq.queues.at_mut(a).marks.set(super::Marks::WAITS_UNBLOCKED);
         rig.bfq.activate_by_mark(a);
@@ -178,9 +178,9 @@ fn t10_a_raised_newcomer_is_next() {
     assert_eq!(rig.tree(), (26_843_545, 40));
     let a = rig.queue(ROOT, 40, 1_024);
     rig.bfq.queues.at_mut(a).raising.factor = 30;
-    rig.bfq.entities.at_mut(a).is_prio_changed = true;
+    rig.bfq.schedule.entity_mut(a).is_prio_changed = true;
     rig.arrive(a);
-    assert_eq!((rig.bfq.entities.at(a).weight, rig.stamps(a)), (1_200, (26_843_545, 30_422_684)));
+    assert_eq!((rig.bfq.schedule.entity(a).weight, rig.stamps(a)), (1_200, (26_843_545, 30_422_684)));
     rig.requeue();
     assert_eq!(rig.select(), a);
 }
@@ -244,12 +244,12 @@ fn t13_a_groups_weight_changes_with_its_next_place_in_the_order() {
     let group = rig.bfq.group_entity(1);
     let before = rig.stamps(group);
     rig.bfq.change_group_weight(GroupId(1).0, &GroupSettings::with_weight(200));
-    assert_eq!((rig.bfq.entities.at(group).weight, rig.stamps(group), rig.tree().1), (100, before, 200));
+    assert_eq!((rig.bfq.schedule.entity(group).weight, rig.stamps(group), rig.tree().1), (100, before, 200));
     assert_eq!(rig.select(), a);
     rig.serve(512);
-    assert_eq!((rig.bfq.entities.at(group).weight, rig.tree().1), (100, 200));
+    assert_eq!((rig.bfq.schedule.entity(group).weight, rig.tree().1), (100, 200));
     rig.requeue();
-    assert_eq!((rig.bfq.entities.at(group).weight, rig.tree().1), (200, 300));
+    assert_eq!((rig.bfq.schedule.entity(group).weight, rig.tree().1), (200, 300));
     // Service so far counts at the old weight, later service at the new one.
     let start = (512_u64 << 22) / 100;
     assert_eq!(rig.stamps(group), (start, start + (1_024_u64 << 22) / 200));

@@ -14,7 +14,7 @@ fn learned(end: TurnEnd, service: u32, in_device: u32, factor: u32) -> u32 {
     let queue = rig.queue(ROOT, 40, 10_922);
     let state = rig.bfq.queues.at_mut(queue);
     (state.dispatched, state.raising.factor) = (in_device, factor);
-    rig.bfq.entities.at_mut(queue).service = service;
+    rig.bfq.schedule.entity_mut(queue).service = service;
     rig.bfq.learn_budget(queue, end);
     rig.bfq.queues.at(queue).max_budget
 }
@@ -89,46 +89,46 @@ fn t28_the_flag_of_a_queue_follows() {
 #[test]
 fn t29_a_device_with_one_request_in_flight_does_not_queue() {
     let mut rig = Rig::on_flash();
-    rig.bfq.hw_tag = None;
-    assert!(rig.bfq.flash_queues);
+    rig.bfq.device.decide(None, rig.bfq.device.flash_queues());
+    assert!(rig.bfq.device.flash_queues());
     for n in 0..60 {
         rig.submit(1, n * 8, 8);
     }
     for n in 1..=33 {
-        assert_eq!((rig.bfq.hw_tag, rig.bfq.flash_queues), (None, true), "before completion {n}");
+        assert_eq!(rig.bfq.device.decided(), (None, true), "before completion {n}");
         let id = rig.dispatch().unwrap();
         rig.pass(100 * MICROSECOND);
         rig.complete(id);
     }
-    assert_eq!((rig.bfq.hw_tag, rig.bfq.flash_queues), (Some(false), false));
+    assert_eq!(rig.bfq.device.decided(), (Some(false), false));
 }
 
 #[test]
 fn t29_a_device_with_four_requests_in_flight_queues() {
     let mut rig = Rig::on_flash();
-    (rig.bfq.hw_tag, rig.bfq.flash_queues) = (Some(false), false);
+    rig.bfq.device.decide(Some(false), false);
     for n in 0..60 {
         rig.submit(1, n * 8, 8);
     }
     let mut held: alloc::collections::VecDeque<RequestId> = (0..4).map(|_| rig.dispatch().unwrap()).collect();
     for _ in 0..33 {
-        assert_eq!(rig.bfq.hw_tag, Some(false));
+        assert_eq!(rig.bfq.device.decided().0, Some(false));
         rig.pass(100 * MICROSECOND);
         rig.complete(held.pop_front().unwrap());
         held.push_back(rig.dispatch().unwrap());
     }
-    assert_eq!((rig.bfq.hw_tag, rig.bfq.flash_queues), (Some(true), true));
+    assert_eq!(rig.bfq.device.decided(), (Some(true), true));
 }
 
 /// A measured request completes after `took_ns`, as the only one in flight, or with injected ones.
 fn measured(rig: &mut Rig, queue: u32, took_ns: Nanos, is_injected: bool) -> u32 {
     let id = RequestId::from_raw(7);
-    (rig.bfq.sampled, rig.bfq.sample_began_ns) = (Some(id), rig.now);
-    (rig.bfq.is_injected, rig.bfq.in_driver) = (is_injected, 1);
+    rig.bfq.injection.measure(id, rig.now, is_injected);
+    rig.bfq.device.enter();
     rig.pass(took_ns);
     rig.bfq.learn_injection(queue);
-    assert!(rig.bfq.sampled.is_none() && !rig.bfq.is_injected);
-    rig.bfq.in_driver = 0;
+    assert!(rig.bfq.injection.is_over());
+    rig.bfq.device.leave();
     rig.bfq.queues.at(queue).inject.limit
 }
 
@@ -136,7 +136,9 @@ fn measured(rig: &mut Rig, queue: u32, took_ns: Nanos, is_injected: bool) -> u32
 fn t39_the_limit_follows_the_service_time() {
     let mut rig = Rig::on_flash();
     let queue = rig.queue(ROOT, 40, 16_384);
-    rig.bfq.deepest = 4;
+    (0..4).for_each(|_| rig.bfq.device.enter());
+    rig.bfq.device.sees(0);
+    (0..4).for_each(|_| rig.bfq.device.leave());
     assert_eq!(measured(&mut rig, queue, MILLISECOND, false), 1);
     assert_eq!(measured(&mut rig, queue, 1_400 * MICROSECOND, true), 2);
     assert_eq!(measured(&mut rig, queue, 1_600 * MICROSECOND, true), 1);
@@ -168,7 +170,7 @@ fn t39_long_requests_are_not_injected_on_flash() {
         let other = rig.queue_of(2);
         let found = rig.bfq.choose_for_injection();
         assert_eq!(found, if is_let_in { other } else { NIL }, "{sectors} sectors");
-        rig.bfq.in_driver = 0;
+        rig.bfq.device.leave();
         assert_eq!(rig.bfq.choose_for_injection(), other, "{sectors} sectors, into an empty device");
     }
 }

@@ -67,7 +67,7 @@ impl Rig {
         };
         let profile = FORMS[form].profile;
         let mut bfq = Bfq::build(&configuration, profile).unwrap();
-        bfq.hw_tag = Some(true);
+        bfq.device.decide(Some(true), bfq.device.flash_queues());
         bfq.settings.low_latency = false;
         let mut rig = Self { bfq, requests: Requests::try_new(128).unwrap(), now: 0, contexts: 0 };
         rig.pass(100 * SECOND);
@@ -89,7 +89,7 @@ impl Rig {
         if let Err(violation) = self.bfq.check(&self.requests) {
             panic!("broken: {} (at {})", violation.what, violation.at);
         }
-        assert_eq!(self.bfq.violations, 0);
+        assert_eq!(self.bfq.violations(), 0);
     }
 
     // ---- queues without requests, as the trees see them ----
@@ -106,7 +106,7 @@ impl Rig {
         (issuer.is_alive, issuer.group) = (true, group);
         let queue = self.bfq.get_queue(context, true);
         self.bfq.queues.at_mut(queue).max_budget = budget;
-        let entity = self.bfq.entities.at_mut(queue);
+        let entity = self.bfq.schedule.entity_mut(queue);
         (entity.weight, entity.original_weight, entity.new_weight) = (weight, weight, weight);
         entity.budget = budget;
         queue
@@ -114,7 +114,7 @@ impl Rig {
 
     pub fn queue_of_class(&mut self, class: Class, weight: u32, budget: u32) -> u32 {
         let queue = self.queue(ROOT, weight, budget);
-        let entity = self.bfq.entities.at_mut(queue);
+        let entity = self.bfq.schedule.entity_mut(queue);
         (entity.class, entity.new_class) = (class, class);
         queue
     }
@@ -126,7 +126,7 @@ impl Rig {
 
     /// The queue gets a request in time, so that it keeps `left` sectors of its budget.
     pub fn return_in_time(&mut self, queue: u32, left: u32) {
-        let entity = self.bfq.entities.at_mut(queue);
+        let entity = self.bfq.schedule.entity_mut(queue);
         (entity.budget, entity.service) = (left, 0);
         self.bfq.queues.at_mut(queue).marks.set(Marks::WAITS_UNBLOCKED);
         self.arrive(queue);
@@ -134,7 +134,7 @@ impl Rig {
 
     /// The queue gets a request too late to keep its budget.
     pub fn return_late(&mut self, queue: u32, budget: u32) {
-        let entity = self.bfq.entities.at_mut(queue);
+        let entity = self.bfq.schedule.entity_mut(queue);
         (entity.budget, entity.service) = (budget, 0);
         self.arrive(queue);
     }
@@ -161,7 +161,7 @@ impl Rig {
         self.bfq.reset_in_service();
         let mut entity = queue;
         while entity != NIL {
-            self.bfq.entities.at_mut(entity).service = 0;
+            self.bfq.schedule.entity_mut(entity).service = 0;
             entity = self.bfq.parent_entity(entity);
         }
         self.check();
@@ -174,7 +174,7 @@ impl Rig {
         self.bfq.reset_in_service();
         let mut above = self.bfq.parent_entity(queue);
         while above != NIL {
-            self.bfq.entities.at_mut(above).service = 0;
+            self.bfq.schedule.entity_mut(above).service = 0;
             above = self.bfq.parent_entity(above);
         }
         self.check();
@@ -183,19 +183,19 @@ impl Rig {
     /// A turn that uses up its budget, of a queue that has more requests.
     pub fn turn(&mut self) -> u32 {
         let queue = self.select();
-        self.serve(self.bfq.entities.at(queue).budget);
+        self.serve(self.bfq.schedule.entity(queue).budget);
         self.requeue();
         queue
     }
 
     pub fn stamps(&self, entity: u32) -> (u64, u64) {
-        let stamps = self.bfq.stamps.at(entity);
+        let stamps = self.bfq.schedule.stamps(entity);
         (stamps.starts, stamps.finish)
     }
 
     /// Virtual time and sum of weights of the top-level tree.
     pub fn tree(&self) -> (u64, u64) {
-        let tree = self.bfq.trees.at(super::wf2q::tree_of(ROOT, Class::BestEffort));
+        let tree = self.bfq.schedule.tree(super::schedule::tree_of(ROOT, Class::BestEffort));
         (tree.vtime, tree.weight_sum.value())
     }
 

@@ -23,7 +23,7 @@ fn q18_a_turn_that_ends_before_it_began_is_charged_the_whole_timeout() {
         rig.serve(40);
         rig.go_back(EARLIER_NS);
         rig.bfq.charge_turn(queue, TurnEnd::NoMoreRequests, rig.now);
-        assert_eq!(rig.bfq.entities.at(queue).service, charged, "form {form}");
+        assert_eq!(rig.bfq.schedule.entity(queue).service, charged, "form {form}");
     }
 }
 
@@ -33,8 +33,8 @@ fn q18_a_completion_after_the_batch_began_does_not_wake() {
         let mut rig = Rig::of(form, false, MILLISECOND);
         let (queue, other) = (rig.queue(ROOT, 40, 16_384), rig.queue(ROOT, 40, 16_384));
         rig.bfq.queues.at_mut(queue).marks.clear(Marks::SHORT_THINK_TIME);
-        rig.bfq.last_completed = other;
-        rig.bfq.peak.last_completion_ns = rig.now;
+        rig.bfq.queues.completed(other);
+        rig.bfq.sample_completion();
         rig.go_back(EARLIER_NS);
         rig.bfq.detect_waker(queue);
         assert_eq!(rig.bfq.queues.at(queue).waker_detections, detections, "form {form}");
@@ -67,7 +67,7 @@ fn q18_a_dispatch_before_the_last_one_ends_a_measurement() {
             rig.bfq.sample_dispatch(hoistway_block::Extent::new(1_000 + n * 8, 8), true);
             rig.go_back(EARLIER_NS);
         }
-        assert_eq!(rig.bfq.peak.samples(), samples, "form {form}");
+        assert_eq!(rig.bfq.budgets.peak.samples(), samples, "form {form}");
     }
 }
 

@@ -10,7 +10,7 @@ use hoistway_block::{Extent, Nanos};
 /// is never empty.
 fn a_second_of(rig: &mut Rig, count: u64, sectors: u32, step: u64) {
     let begin = rig.now;
-    rig.bfq.in_driver = 1;
+    rig.bfq.device.enter();
     for n in 0..count {
         let at: Nanos = begin + n * SECOND / (count - 1);
         rig.pass(at - rig.now);
@@ -22,18 +22,18 @@ fn a_second_of(rig: &mut Rig, count: u64, sectors: u32, step: u64) {
 #[test]
 fn t17_the_peak_rate_follows_what_is_sequential() {
     let mut rig = Rig::on_flash();
-    assert_eq!((rig.bfq.peak.rate(), rig.bfq.peak.raising_ms()), (22_000, 3_750));
+    assert_eq!((rig.bfq.budgets.peak.rate(), rig.bfq.budgets.peak.raising_ms()), (22_000, 3_750));
     a_second_of(&mut rig, 4_000, 256, 256);
-    assert_eq!((rig.bfq.peak.rate(), rig.bfq.max_budget), (44_554, 84_980));
-    assert_eq!(rig.bfq.peak.raising_ms(), 3_000);
+    assert_eq!((rig.bfq.budgets.peak.rate(), rig.bfq.budgets.most()), (44_554, 84_980));
+    assert_eq!(rig.bfq.budgets.peak.raising_ms(), 3_000);
 
     let mut rig = Rig::on_flash();
     a_second_of(&mut rig, 25_000, 8, 100_000);
-    assert_eq!((rig.bfq.peak.rate(), rig.bfq.max_budget), (22_000, 16_384));
+    assert_eq!((rig.bfq.budgets.peak.rate(), rig.bfq.budgets.most()), (22_000, 16_384));
 
     let mut rig = Rig::on_flash();
     a_second_of(&mut rig, 60_000, 8, 100_000);
-    assert_eq!(rig.bfq.peak.rate(), 22_945);
+    assert_eq!(rig.bfq.budgets.peak.rate(), 22_945);
 }
 
 #[test]
@@ -56,11 +56,11 @@ fn charged(rig: &mut Rig, is_seeky: bool, sectors: u32, lasted_ns: Nanos, end: T
     rig.serve(sectors);
     rig.pass(lasted_ns);
     rig.bfq.charge_turn(queue, end, rig.now);
-    let service = rig.bfq.entities.at(queue).service;
+    let service = rig.bfq.schedule.entity(queue).service;
     // Exact to one unit, because each part is rounded down.
     let due = (u64::from(service) << 22) / rig.tree().1;
     assert!(due - (rig.tree().0 - vtime) <= 1, "virtual time runs with what is charged");
-    (service, rig.bfq.was_slow)
+    (service, rig.bfq.report.was_slow())
 }
 
 #[test]

@@ -27,7 +27,9 @@ fn async_requests_cost_ten_times_their_size_and_twenty_beside_raised_queues() {
         let id = rig.submit_bio(write(1, Flags::NONE));
         let queue = rig.bfq.slots.at(id.slot()).queue;
         let charged = [0, 1].map(|raised| {
-            rig.bfq.raised_busy = raised;
+            if raised > 0 {
+                rig.bfq.busy.change_raised(true);
+            }
             rig.bfq.charge(id.slot(), queue)
         });
         assert_eq!(charged, charges, "form {form}");
@@ -128,7 +130,7 @@ fn turn(rig: &mut Rig, history: u32, sectors: u32, lasted_ns: Nanos) -> (u32, bo
     rig.serve(sectors);
     rig.pass(lasted_ns);
     rig.bfq.charge_turn(queue, TurnEnd::BudgetTimeout, rig.now);
-    let told = (rig.bfq.entities.at(queue).service, rig.bfq.was_slow, rig.bfq.peak.rate());
+    let told = (rig.bfq.schedule.entity(queue).service, rig.bfq.report.was_slow(), rig.bfq.budgets.peak.rate());
     rig.leave();
     told
 }
@@ -146,17 +148,18 @@ fn turns_measure_the_peak_rate() {
     assert_eq!(turn(&mut rig, 0, 16_000, 20 * MILLISECOND), (16_000, false, 20_455));
     // From the 32nd long turn on the rate determines the budget.
     for long_turns in 4..=32 {
-        assert_eq!(rig.bfq.max_budget, 16_384, "{long_turns}");
+        assert_eq!(rig.bfq.budgets.most(), 16_384, "{long_turns}");
         turn(&mut rig, 1, 16_000, long);
     }
-    assert_eq!(rig.bfq.max_budget, 39_014);
+    assert_eq!(rig.bfq.budgets.most(), 39_014);
     // Raising lasts longer than in the kernel: 3 s at 33,000, 8 s at 14,000.
-    let at_first = |form| [false, true].map(|is_disk| Rig::of(form, is_disk, MILLISECOND).bfq.peak.raising_ms());
+    let at_first =
+        |form| [false, true].map(|is_disk| Rig::of(form, is_disk, MILLISECOND).bfq.budgets.peak.raising_ms());
     assert_eq!([V8R3, FIRST].map(at_first), [[4_500, 12_000], [3_750, 10_500]]);
     let longest = [V8R3, FIRST, AUGUST_2018].map(|form| {
         let mut rig = flash(form);
-        rig.bfq.peak.rate = 1;
-        rig.bfq.peak.raising_ms()
+        rig.bfq.budgets.peak.rate = 1;
+        rig.bfq.budgets.peak.raising_ms()
     });
     assert_eq!(longest, [13_000, 13_000, 25_000]);
 }
@@ -169,8 +172,8 @@ fn slow_devices_raise_for_a_shorter_time() {
         turn(&mut rig, 0, 8_000, 120 * MILLISECOND);
     }
     // 8,000 sectors in 120 ms are a rate of 4369, below 4/3 of 10,700.
-    assert!((4_369..4_450).contains(&rig.bfq.peak.rate()), "{}", rig.bfq.peak.rate());
-    assert_eq!(rig.bfq.peak.raising_ms(), 10_700 * 1_500 / rig.bfq.peak.rate());
+    assert!((4_369..4_450).contains(&rig.bfq.budgets.peak.rate()), "{}", rig.bfq.budgets.peak.rate());
+    assert_eq!(rig.bfq.budgets.peak.raising_ms(), 10_700 * 1_500 / rig.bfq.budgets.peak.rate());
 }
 
 #[test]
@@ -195,7 +198,7 @@ fn a_queue_without_budget_costs_a_dispatch() {
         rig.complete(id);
         let queue = rig.queue_of(2);
         assert!(rig.bfq.queues.at(queue).has(Marks::WAITS_UNBLOCKED), "form {form}");
-        let entity = rig.bfq.entities.at_mut(queue);
+        let entity = rig.bfq.schedule.entity_mut(queue);
         entity.budget = entity.service;
         rig.submit(2, 90_000_000, 8);
         assert_eq!(rig.dispatch().is_some(), at_once, "form {form}");
@@ -239,7 +242,7 @@ fn idled_ms(form: usize) -> Nanos {
     assert_eq!(rig.select(), queue);
     rig.bfq.queues.at_mut(queue).raising.factor = 30;
     rig.bfq.begin_wait();
-    (rig.bfq.timer_at - rig.now) / MILLISECOND
+    (rig.bfq.idling.until() - rig.now) / MILLISECOND
 }
 
 #[test]
@@ -251,7 +254,7 @@ fn raised_queues_are_not_idled_for_longer() {
 fn without_command_queueing_every_sync_queue_is_idled_for() {
     for (form, is_idled_for) in [(V8R3, true), (FIRST, true), (AUGUST_2018, false)] {
         let mut rig = flash(form);
-        rig.bfq.hw_tag = Some(false);
+        rig.bfq.device.decide(Some(false), rig.bfq.device.flash_queues());
         let queue = rig.queue(ROOT, 40, 1_024);
         rig.bfq.queues.at_mut(queue).seek_history = u32::MAX;
         assert_eq!(rig.bfq.better_to_idle(queue), is_idled_for, "form {form}");
@@ -262,7 +265,7 @@ fn without_command_queueing_every_sync_queue_is_idled_for() {
 fn a_device_with_four_requests_does_not_queue() {
     for (form, queues) in [(V8R3, false), (FIRST, false), (SEPTEMBER_2018, false), (MARCH_2019, true)] {
         let mut rig = flash(form);
-        rig.bfq.hw_tag = None;
+        rig.bfq.device.decide(None, rig.bfq.device.flash_queues());
         for n in 0..60 {
             rig.submit(1, n * 8, 8);
         }
@@ -271,7 +274,7 @@ fn a_device_with_four_requests_does_not_queue() {
             rig.complete(held.pop_front().unwrap());
             held.push_back(rig.dispatch().unwrap());
         }
-        assert_eq!(rig.bfq.hw_tag, Some(queues), "form {form}");
+        assert_eq!(rig.bfq.device.decided().0, Some(queues), "form {form}");
     }
 }
 
@@ -315,7 +318,7 @@ fn raising_ends_with_its_time_only() {
         rig.bfq.settings.low_latency = true;
         let queue = rig.queue(ROOT, 40, 1_024);
         rig.bfq.queues.at_mut(queue).raising = rig.bfq.interactive_from_now();
-        rig.bfq.entities.at_mut(queue).is_prio_changed = true;
+        rig.bfq.schedule.entity_mut(queue).is_prio_changed = true;
         rig.arrive(queue);
         assert_eq!(rig.select(), queue);
         rig.bfq.queues.at_mut(queue).raising.service_sectors = 122_880;
@@ -324,7 +327,7 @@ fn raising_ends_with_its_time_only() {
         let now = rig.bfq.clock.ticks;
         let raising = &mut rig.bfq.queues.at_mut(queue).raising;
         (raising.factor, raising.service_sectors) = (3_000, 0);
-        (raising.since_ticks, raising.longest_ticks) = (now, rig.bfq.spans.soft_real_time_ticks);
+        (raising.since_ticks, raising.longest_ticks) = (now, rig.bfq.clock.spans.soft_real_time_ticks);
         raising.before_soft_real_time_ticks = now;
         rig.pass(301 * MILLISECOND);
         rig.bfq.update_raising(queue);
