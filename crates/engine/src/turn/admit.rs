@@ -117,7 +117,7 @@ impl Turn {
         match state.waiting {
             Waiting::Memory => {
                 self.counters.pauses_for_memory += 1;
-                self.memory.wait(state.group, connection);
+                self.buffers.wait(state.group, connection);
             }
             _ => self.counters.pauses_for_credit += 1,
         }
@@ -133,17 +133,16 @@ impl Turn {
 
     /// Memory was freed: retries the waiting groups in rotation, until every group was tried without success.
     pub(super) fn retry_waiting(&mut self, now: Nanos, actions: &mut Actions) {
-        self.memory_was_freed = false;
         let mut failures = 0;
-        while failures < self.memory.waiting_groups() {
-            let Some((group, connection)) = self.memory.next_waiting() else { return };
+        while failures < self.buffers.waiting_groups() {
+            let Some((group, connection)) = self.buffers.next_waiting() else { return };
             let verdict = self.advance(connection, now, actions);
             if verdict != Verdict::Wait {
                 failures = 0;
                 actions.push(Action::Continue { connection, verdict });
             } else if self.connections[connection].waiting == Waiting::Memory {
                 failures += 1;
-                self.memory.wait_on(group, connection);
+                self.buffers.wait_on(group, connection);
             }
         }
     }
@@ -254,7 +253,7 @@ impl Turn {
                 return Some(Failure::Io);
             }
         }
-        if asked.one_piece && asked.length_bytes > self.memory.total_bytes() / 2 {
+        if asked.one_piece && asked.length_bytes > self.buffers.bytes().1 / 2 {
             return Some(Failure::Overflow);
         }
         if asked.command == Command::WriteZeroes && asked.fast_zero && self.emptying_for(connection, asked).is_none() {
@@ -338,7 +337,7 @@ impl Turn {
         }
         if !self.requests[request].asked.one_piece {
             let group = self.connections[self.requests[request].connection].group;
-            let has_nothing = self.memory.used_bytes(group) == 0;
+            let has_nothing = self.buffers.used_bytes(group) == 0;
             return match self.make_part(request, has_nothing, now) {
                 None => PartOutcome::NoMemory,
                 Some(part) if self.parts[part].stage == Stage::Filling => {
@@ -358,7 +357,7 @@ impl Turn {
         let group = self.connections[self.requests[request].connection].group;
         // A group that holds no memory may exceed its bound for one request: otherwise a long one
         // could never run.
-        let may_pass_bound = self.memory.used_bytes(group) == 0;
+        let may_pass_bound = self.buffers.used_bytes(group) == 0;
         while self.requests[request].next_bytes < self.requests[request].end_bytes {
             if self.make_part(request, may_pass_bound, now).is_none() {
                 self.unmake_parts(request, start);
@@ -394,20 +393,7 @@ impl Turn {
         let cut = self.cut(request, now)?;
         let connection = self.requests[request].connection;
         let group = self.connections[connection].group;
-        let mut slot = None;
-        if cut.slot_bytes > 0 {
-            slot = Some(self.memory.take(group, cut.slot_bytes, may_pass_bound)?);
-        }
-        let mut scratch = None;
-        if cut.scratch_bytes > 0 {
-            scratch = self.memory.take(group, cut.scratch_bytes, may_pass_bound);
-            if scratch.is_none() {
-                if let Some(slot) = slot {
-                    self.memory.give(group, slot);
-                }
-                return None;
-            }
-        }
+        let [slot, scratch] = self.buffers.take(group, [cut.slot_bytes, cut.scratch_bytes], may_pass_bound)?;
         let of = &mut self.requests[request];
         let part = Part {
             request,
@@ -437,7 +423,7 @@ impl Turn {
             self.requests[request].last_part = index;
         }
         if cut.is_zeroed {
-            self.arena.fill(self.data_of(index), 0);
+            self.buffers.fill(self.data_of(index), 0);
         }
         Some(index)
     }
@@ -446,7 +432,7 @@ impl Turn {
     /// if the scheduler wants transfers of this issuer to be shorter now.
     fn longest_part(&self, request: u32, now: Nanos) -> u64 {
         let Request { asked, connection, .. } = self.requests[request];
-        let most = u64::from(self.max_part_bytes);
+        let most = u64::from(self.buffers.most_bytes());
         if asked.length_bytes <= SHORTEST_CUT_BYTES {
             return most;
         }
@@ -472,7 +458,7 @@ impl Turn {
         match asked.command {
             Command::Read | Command::Write if asked.is_direct => {
                 let kind = if asked.command == Command::Read { PartKind::Read } else { PartKind::Write };
-                let length_bytes = u32::try_from(window_end - from).unwrap_or(self.max_part_bytes);
+                let length_bytes = u32::try_from(window_end - from).unwrap_or(self.buffers.most_bytes());
                 Some(Cut { kind, length_bytes, slot_bytes: 0, scratch_bytes: 0, is_zeroed: false })
             }
             Command::Read | Command::Write => {
@@ -505,7 +491,7 @@ impl Turn {
                 if let Some(how) = emptying {
                     return Some(cut_emptying(how, (whole - from).min(MAX_EMPTYING_BYTES)));
                 }
-                let length_bytes = u32::try_from(window_end.min(whole) - from).unwrap_or(self.max_part_bytes);
+                let length_bytes = u32::try_from(window_end.min(whole) - from).unwrap_or(self.buffers.most_bytes());
                 let (slot_bytes, scratch_bytes, is_zeroed) = (0, 0, false);
                 Some(Cut { kind: PartKind::Zeroes, length_bytes, slot_bytes, scratch_bytes, is_zeroed })
             }

@@ -182,7 +182,7 @@ impl Turn {
             self.resume_if(connection, Waiting::Credit, now, actions);
         }
         // A free entry of the request table counts as memory for the waiting connections.
-        self.memory_was_freed = true;
+        self.buffers.entry_released();
     }
 
     fn count(&mut self, connection: u32, outcome: &Outcome) {
@@ -211,11 +211,8 @@ impl Turn {
         if let Some(volume) = self.volume_of_mut(connection) {
             volume.parts -= 1;
         }
-        for slot in [at.slot, at.scratch].into_iter().flatten() {
-            self.memory.give(group, slot);
-        }
+        self.buffers.give(group, [at.slot, at.scratch]);
         self.parts.give(part);
-        self.memory_was_freed = true;
     }
 
     /// Releases all parts of a read in one piece.

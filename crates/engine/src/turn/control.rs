@@ -18,8 +18,10 @@ use hoistway_linux::buffer::Arena;
 use hoistway_linux::ring::MAX_SPANS;
 use hoistway_queue::{Era, Handover, Merging, RequestQueue, Settings};
 
+use super::buffers::Buffers;
+use super::in_flight::InFlight;
 use super::occupancy::{Occupancy, Usage};
-use super::state::{Connection, ConnectionBounds, Group, Io, Part, Request, Volume, VolumeAbilities};
+use super::state::{Connection, ConnectionBounds, Group, Part, Request, Volume, VolumeAbilities};
 use super::{Turn, TurnCounters};
 use crate::counters::{GroupCounters, Sums};
 use crate::damage::Damage;
@@ -137,21 +139,16 @@ impl Turn {
             requests: Table::<Request>::new(REQUESTS),
             client_memory: Vec::new(),
             parts: Table::<Part>::new(PARTS),
-            ios: vec![Io::default(); PARTS as usize + 1],
-            memory,
-            arena,
-            zeroes,
-            max_part_bytes: settings.max_part_bytes,
+            in_flight: InFlight::new(PARTS as usize + 1),
+            buffers: Buffers::new(memory, arena, zeroes, settings.max_part_bytes),
             is_draining: false,
             is_throttle_named: false,
-            memory_was_freed: false,
             occupancy: Occupancy::new(settings.device_depth, settings.may_learn_depth),
-            overdue: super::overdue::Overdue::default(),
+            held_back: 0,
             plugs: super::plugs::Plugs::default(),
             ends: super::ends::Ends::default(),
             counters: TurnCounters::default(),
-            is_traced: false,
-            traced: Vec::new(),
+            collected: super::tracing::Collected::default(),
             incidents: Vec::new(),
             done: Vec::with_capacity(MAX_SPANS),
             served: Vec::with_capacity(256),
@@ -220,12 +217,12 @@ impl Turn {
     /// reserves are in use.
     pub fn add_group(&mut self, name: &str, parent: u32, weight: u32, now: Nanos) -> Option<u32> {
         let id = self.queue.groups().first_absent()?;
-        if !self.memory.add_group(id.0) {
+        if !self.buffers.add_group(id.0) {
             return None;
         }
         let settings = GroupSettings { parent: GroupId(parent), ..GroupSettings::with_weight(weight) };
         if !self.queue.add_group(id, &settings, now) {
-            self.memory.remove_group(id.0);
+            self.buffers.remove_group(id.0);
             return None;
         }
         let (name, counters, usage) = (name.to_owned(), GroupCounters::default(), Usage::default());
@@ -240,10 +237,10 @@ impl Turn {
         let Some(Some(Group { id, connections: 0, .. })) = self.groups.get(group as usize) else { return false };
         let id = *id;
         // Its id is free at once, because nothing refers to it any more.
-        if self.queue.groups().requests(id) > 0 || !self.memory.is_idle(group) || !self.queue.remove_group(id, now) {
+        if self.queue.groups().requests(id) > 0 || !self.buffers.is_idle(group) || !self.queue.remove_group(id, now) {
             return false;
         }
-        self.memory.remove_group(group);
+        self.buffers.remove_group(group);
         self.groups[group as usize] = None;
         true
     }
@@ -283,7 +280,7 @@ impl Turn {
     /// All groups: number, group, bytes held.
     pub fn groups(&self) -> impl Iterator<Item = (u32, &Group, u64)> + '_ {
         let groups = self.groups.iter().flatten();
-        groups.map(|group| (group.id.0, group, self.memory.used_bytes(group.id.0)))
+        groups.map(|group| (group.id.0, group, self.buffers.used_bytes(group.id.0)))
     }
 
     // ---- connections ----
@@ -387,7 +384,7 @@ impl Turn {
 
     /// The number of requests for memory that were refused.
     pub fn memory_refusals(&self) -> u64 {
-        self.memory.refusals()
+        self.buffers.refusals()
     }
 
     /// Checks every invariant of queue and policy.

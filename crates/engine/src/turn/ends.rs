@@ -83,7 +83,7 @@ impl Turn {
         state.is_closed = true;
         let (group, pending) = (state.group, std::mem::take(&mut state.pending));
         if std::mem::take(&mut state.waiting) == Waiting::Memory {
-            self.memory.forget(group, connection);
+            self.buffers.forget(group, connection);
         }
         self.plugs.forget(connection);
         if self.connections[connection].requests == 0 {

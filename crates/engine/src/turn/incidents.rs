@@ -58,7 +58,7 @@ impl Turn {
         let parts = self.queue.bios_of(io).filter_map(|(cookie, _)| self.parts.get(u32::try_from(cookie).ok()?));
         let Some(first) = parts.min_by_key(|part| part.offset_bytes).copied() else { return };
         let volume = self.connections[self.requests[first.request].connection].volume;
-        let state = self.ios[io.slot() as usize];
+        let state = *self.in_flight.at(io);
         let errno = u32::try_from(result).is_err().then_some(-result);
         self.incidents.push(Incident::Failed(FailedIo {
             volume,

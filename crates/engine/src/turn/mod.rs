@@ -12,6 +12,7 @@
 
 mod admit;
 mod answer;
+mod buffers;
 #[cfg(test)]
 mod cases;
 mod control;
@@ -23,6 +24,7 @@ mod direct;
 #[cfg(test)]
 mod end_cases;
 mod ends;
+mod in_flight;
 mod incidents;
 mod limiting;
 mod occupancy;
@@ -32,12 +34,10 @@ mod plugs;
 mod state;
 mod tracing;
 
-use std::sync::Arc;
-
 use hoistway_block::{HardwareQueue, Nanos, RequestId};
 use hoistway_elevator::Any;
 use hoistway_linux::Slot;
-use hoistway_linux::buffer::{Arena, Span};
+use hoistway_linux::buffer::Span;
 use hoistway_linux::ring::Emptying;
 use hoistway_queue::{Done, Next, RequestQueue};
 
@@ -52,14 +52,15 @@ pub(crate) use limiting::check_limiter;
 pub use state::ConnectionBounds;
 pub(crate) use state::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
 
-use crate::memory::Memory;
 use crate::protocol::{ClientRequest, Failure};
 use crate::table::Table;
+use buffers::Buffers;
 use ends::Ends;
+use in_flight::InFlight;
 use occupancy::Occupancy;
-use overdue::Overdue;
 use plugs::Plugs;
-use state::{Connection, Group, Io, Part, Request, Volume};
+use state::{Connection, Group, Part, Request, Volume};
+use tracing::Collected;
 
 /// What the shard does next with a connection's stream.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -251,24 +252,18 @@ pub(crate) struct Turn {
     /// The clients' memory for direct requests, by request.
     client_memory: Vec<Vec<Span>>,
     parts: Table<Part>,
-    /// The I/Os, indexed by their slot in the queue's request table.
-    ios: Vec<Io>,
-    memory: Memory,
-    /// The bytes behind `memory`.
-    arena: Arc<Arena>,
-    zeroes: Slot,
-    max_part_bytes: u32,
+    in_flight: InFlight,
+    buffers: Buffers,
     is_draining: bool,
     /// The kernel's limiter was named, and enforces the maximum rates of groups.
     is_throttle_named: bool,
-    memory_was_freed: bool,
     occupancy: Occupancy,
-    overdue: Overdue,
+    /// Chosen requests that are held back because their volume does not answer.
+    held_back: u32,
     plugs: Plugs,
     ends: Ends,
     counters: TurnCounters,
-    is_traced: bool,
-    traced: Vec<Traced>,
+    collected: Collected,
     incidents: Vec<Incident>,
     // Scratch space, kept to avoid allocation.
     done: Vec<Done>,
@@ -289,7 +284,7 @@ impl Turn {
     pub fn data_of(&self, part: u32) -> Span {
         let part = &self.parts[part];
         match part.slot {
-            None => Span::of(self.zeroes, 0, part.length_bytes),
+            None => Span::of(self.buffers.zeroes(), 0, part.length_bytes),
             Some(slot) => Span::of(slot, self.skip_of(part), part.length_bytes),
         }
     }
@@ -312,7 +307,7 @@ impl Turn {
     /// The connection for which an I/O was started; of several, the first.
     #[inline]
     pub fn connection_of(&self, io: RequestId) -> u32 {
-        self.ios[io.slot() as usize].connection
+        self.in_flight.at(io).connection
     }
 
     /// The I/O in a slot of the queue's table.
@@ -337,7 +332,7 @@ impl Turn {
     /// Dispatches until the device has reached its depth, or the elevator has no request to
     /// dispatch now.
     pub fn dispatch(&mut self, now: Nanos, actions: &mut Actions) {
-        if self.memory_was_freed && self.memory.has_waiting() {
+        if self.buffers.take_release() {
             self.retry_waiting(now, actions);
         }
         self.start_held_back(now, actions);
@@ -356,7 +351,7 @@ impl Turn {
     /// When [`Turn::expire`] must be called next.
     #[inline]
     pub fn next_deadline(&self) -> Option<Nanos> {
-        [self.queue.next_timer(), self.next_look()].into_iter().flatten().min()
+        [self.queue.next_timer(), self.in_flight.next_look()].into_iter().flatten().min()
     }
 
     /// Handles deadlines of elevator and limiter that are due, and looks for I/Os that the backing does not answer.
@@ -386,17 +381,16 @@ impl Turn {
 
     /// Takes memory for the shard's own use (receive buffers); `None` when it is short.
     pub fn take_memory(&mut self, bytes: u32) -> Option<Slot> {
-        self.memory.take_unowned(bytes)
+        self.buffers.take_unowned(bytes)
     }
 
     /// Frees memory of [`Turn::take_memory`].
     pub fn give_memory(&mut self, slot: Slot) {
-        self.memory.give_unowned(slot);
-        self.memory_was_freed = true;
+        self.buffers.give_unowned(slot);
     }
 
     /// Bytes of free memory, and of all memory.
     pub fn memory_bytes(&self) -> (u64, u64) {
-        (self.memory.free_bytes(), self.memory.total_bytes())
+        self.buffers.bytes()
     }
 }

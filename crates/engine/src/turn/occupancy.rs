@@ -11,7 +11,8 @@ use hoistway_block::{Nanos, RequestId};
 use hoistway_elevator::registry;
 
 use super::Turn;
-use super::state::{Group, Io};
+use super::in_flight::Io;
+use super::state::Group;
 use crate::depth::{DepthState, Epoch, LONGEST_EPOCH_NS, Learner, SHORTEST_EPOCH_NS, completions_of_epoch};
 use crate::saturation::{Saturation, Tenant};
 
@@ -278,9 +279,7 @@ impl Turn {
 
     /// Takes an I/O out of the device, which it may have entered in this turn or an earlier one.
     pub(super) fn leave_device(&mut self, io: RequestId, now: Nanos) {
-        let state = &mut self.ios[io.slot() as usize];
-        state.started_ns = 0;
-        let Io { turn, total_bytes, is_overdue, volume, .. } = *state;
+        let Io { turn, total_bytes, is_overdue, volume, .. } = self.in_flight.end(io);
         if is_overdue {
             self.overdue_ended(volume);
         }

@@ -18,18 +18,7 @@ use crate::protocol::Failure;
 /// takes (128 requests at 100 per second), and short for those who wait meanwhile.
 pub(crate) const OVERDUE_NS: Nanos = 2 * hoistway_block::time::SECOND;
 /// How often such I/Os are looked for while requests wait: others wait at most this much longer.
-const LOOK_INTERVAL_NS: Nanos = OVERDUE_NS / 4;
-
-/// The overdue I/Os of all volumes.
-#[derive(Debug, Default)]
-pub(super) struct Overdue {
-    /// Their number.
-    ios: u32,
-    /// Chosen requests that are held back.
-    held_back: u32,
-    /// When to look for them; none while the device has room.
-    look_at_ns: Option<Nanos>,
-}
+pub(super) const LOOK_INTERVAL_NS: Nanos = OVERDUE_NS / 4;
 
 /// What a volume waits for.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -41,38 +30,27 @@ pub(crate) struct Waits {
 }
 
 impl Turn {
-    /// When [`Turn::look_for_overdue`] must be called next.
-    #[inline]
-    pub(super) fn next_look(&self) -> Option<Nanos> {
-        self.overdue.look_at_ns
-    }
-
     /// Looks for overdue I/Os in a moment if requests wait: for the device, or for a policy that
     /// waits for some.
     #[inline]
     pub(super) fn expect_overdue(&mut self, now: Nanos) {
         if self.queue.tags().in_use() > self.queue.in_device() || self.queue.is_switching() {
-            self.overdue.look_at_ns.get_or_insert(now + LOOK_INTERVAL_NS);
+            self.in_flight.look_later(now);
         }
     }
 
     /// Takes the overdue I/Os out of the device's depth.
     pub(super) fn look_for_overdue(&mut self, now: Nanos) {
-        if self.overdue.look_at_ns.take_if(|at| hoistway_block::time::is_due(now, *at)).is_none() {
+        if !self.in_flight.is_look_due(now) {
             return;
         }
-        for slot in 0..self.ios.len() {
-            let io = &mut self.ios[slot];
-            if io.started_ns == 0 || io.is_overdue || now.saturating_sub(io.started_ns) < OVERDUE_NS {
-                continue;
-            }
-            io.is_overdue = true;
-            if let Some(id) = u32::try_from(slot).ok().and_then(|slot| self.queue.requests().id_of(slot)) {
+        let mut from = 0;
+        while let Some((slot, volume)) = self.in_flight.mark_overdue(from, now) {
+            from = slot + 1;
+            if let Some(id) = self.queue.requests().id_of(slot) {
                 self.queue.detach(id, now);
             }
-            let io = &self.ios[slot];
-            self.overdue.ios += 1;
-            if let Some(Some(volume)) = self.volumes.get_mut(io.volume as usize) {
+            if let Some(Some(volume)) = self.volumes.get_mut(volume as usize) {
                 volume.overdue += 1;
             }
             self.occupancy.no_longer_held();
@@ -81,7 +59,6 @@ impl Turn {
 
     /// An overdue I/O has ended.
     pub(super) fn overdue_ended(&mut self, volume: u32) {
-        self.overdue.ios -= 1;
         if let Some(Some(volume)) = self.volumes.get_mut(volume as usize) {
             volume.overdue -= 1;
         }
@@ -91,7 +68,7 @@ impl Turn {
     /// is then kept.
     #[inline]
     pub(super) fn holds_back(&mut self, io: RequestId, now: Nanos) -> bool {
-        self.overdue.ios > 0 && self.holds_back_of(io, now)
+        self.in_flight.has_overdue() && self.holds_back_of(io, now)
     }
 
     fn holds_back_of(&mut self, io: RequestId, now: Nanos) -> bool {
@@ -102,7 +79,7 @@ impl Turn {
             return false;
         }
         state.held_back.push_back(io);
-        self.overdue.held_back += 1;
+        self.held_back += 1;
         self.queue.detach(io, now);
         true
     }
@@ -110,7 +87,7 @@ impl Turn {
     /// Starts what was held back of volumes that answer again.
     #[inline]
     pub(super) fn start_held_back(&mut self, now: Nanos, actions: &mut Actions) {
-        if self.overdue.held_back == 0 {
+        if self.held_back == 0 {
             return;
         }
         let most = self.most_overdue();
@@ -120,7 +97,7 @@ impl Turn {
                 && state.overdue < most
                 && let Some(io) = state.held_back.pop_front()
             {
-                self.overdue.held_back -= 1;
+                self.held_back -= 1;
                 self.start(io, now, actions);
             }
         }
@@ -128,14 +105,14 @@ impl Turn {
 
     /// Drops a request that is held back, because its client is gone. False if it is none.
     pub(super) fn drop_held_back(&mut self, io: RequestId, now: Nanos, actions: &mut Actions) -> bool {
-        if self.overdue.held_back == 0 {
+        if self.held_back == 0 {
             return false;
         }
         let held_back = self.volume_of_io(io).and_then(|volume| self.volumes.get_mut(volume as usize)?.as_mut());
         let Some(state) = held_back else { return false };
         let Some(at) = state.held_back.iter().position(|other| *other == io) else { return false };
         state.held_back.remove(at);
-        self.overdue.held_back -= 1;
+        self.held_back -= 1;
         // It was never started, so it does not leave the device.
         self.end_parts(io, Some(Failure::Shutdown), now, actions);
         true
@@ -157,7 +134,7 @@ impl Turn {
     /// Reads all I/Os.
     pub fn unanswered(&self, now: Nanos) -> Vec<(u32, Waits)> {
         let mut all: Vec<Option<Waits>> = vec![None; self.volumes.len()];
-        for io in self.ios.iter().filter(|io| io.started_ns != 0) {
+        for io in self.in_flight.iter() {
             if let Some(waits) = all.get_mut(io.volume as usize) {
                 let waits = waits.get_or_insert(Waits { since_ns: io.started_ns, ios: 0 });
                 waits.since_ns = waits.since_ns.min(io.started_ns);

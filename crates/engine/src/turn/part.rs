@@ -5,7 +5,7 @@ use hoistway_elevator::Attributes;
 use hoistway_linux::buffer::Span;
 use hoistway_linux::ring::Emptying;
 
-use super::state::{Io, Part, PartKind, Stage, context_id, device_attribute};
+use super::state::{Part, PartKind, Stage, context_id, device_attribute};
 use super::{Action, Actions, Turn};
 use crate::protocol::{Command, Failure};
 use crate::table::NIL;
@@ -47,14 +47,14 @@ impl Turn {
         match (part.stage, part.scratch) {
             (Stage::ReadingHead, Some(scratch)) => (first, Span::of(scratch, 0, block)),
             (Stage::ReadingTail, Some(scratch)) => (behind - alignment, Span::of(scratch, block, block)),
-            _ => (first, Span::of(part.slot.unwrap_or(self.zeroes), 0, length_bytes)),
+            _ => (first, Span::of(part.slot.unwrap_or(self.buffers.zeroes()), 0, length_bytes)),
         }
     }
 
     /// Bytes that the part's next transfer moves. Zeroes are written in pieces, because a part that could
     /// not be emptied is longer than the memory that holds them.
     fn piece_of(&self, part: &Part) -> u32 {
-        if part.kind == PartKind::Zeroes { part.length_bytes.min(self.max_part_bytes) } else { part.length_bytes }
+        if part.kind == PartKind::Zeroes { part.length_bytes.min(self.buffers.most_bytes()) } else { part.length_bytes }
     }
 
     /// Bytes between the start of the part's memory and its data.
@@ -158,7 +158,7 @@ impl Turn {
         let turn = self.enter_device(io, now);
         let connection = parts.first().map_or(0, |&part| self.requests[self.parts[part].request].connection);
         let volume = self.connections[connection].volume;
-        self.ios[io.slot() as usize] = Io { turn, connection, volume, started_ns: now.max(1), ..Io::default() };
+        self.in_flight.begin(io, (connection, volume), turn, now);
         if !self.ends.has_departing() || !self.keep_back(io) {
             self.push_transfer(io, &parts, actions);
         }
@@ -178,7 +178,7 @@ impl Turn {
             actions.push(Action::Empty { io, volume, how, position_bytes, length_bytes });
             return;
         }
-        let done = self.ios[io.slot() as usize].done_bytes;
+        let done = self.in_flight.at(io).done_bytes;
         let (from_bytes, _) = self.transfer_of(part);
         let is_write = part.kind != PartKind::Read && part.stage == Stage::Transfer;
         let is_durable = is_write && self.must_be_durable(part.request);
@@ -196,7 +196,7 @@ impl Turn {
                 actions.spans.push(left);
             }
         }
-        self.ios[io.slot() as usize].total_bytes = done + bytes;
+        self.in_flight.at_mut(io).total_bytes = done + bytes;
         let spans = u32::try_from(actions.spans.len()).unwrap_or(u32::MAX) - first_span;
         let position_bytes = from_bytes + u64::from(done);
         actions.push(Action::Start { io, volume, is_write, position_bytes, first_span, spans, bytes, is_durable });
@@ -219,7 +219,7 @@ impl Turn {
             .is_some_and(|part| matches!(part.kind, PartKind::Empty(_)));
         let is_torn = operation == Operation::Read && self.is_torn(io, result);
         let is_abandoned = self.is_abandoned(io);
-        let state = &mut self.ios[io.slot() as usize];
+        let state = self.in_flight.at_mut(io);
         let failure = match u32::try_from(result) {
             // What a client that is gone did not get in the first attempt is not tried again.
             Err(_) if is_abandoned && matches!(-result, EAGAIN | EINTR) => Some(Failure::Shutdown),
@@ -356,7 +356,7 @@ impl Turn {
     fn patch_head(&self, part: &Part) {
         let (Some(slot), Some(scratch)) = (part.slot, part.scratch) else { return };
         let skip = self.skip_of(part);
-        self.arena.copy_within(Span::of(scratch, 0, skip), Span::of(slot, 0, skip));
+        self.buffers.copy(Span::of(scratch, 0, skip), Span::of(slot, 0, skip));
         if !self.has_separate_tail(part) {
             self.patch_tail(part, true);
         }
@@ -374,7 +374,7 @@ impl Turn {
         }
         let from = into + if from_head { 0 } else { alignment };
         let bytes = alignment - into;
-        self.arena.copy_within(Span::of(scratch, from, bytes), Span::of(slot, behind, bytes));
+        self.buffers.copy(Span::of(scratch, from, bytes), Span::of(slot, behind, bytes));
     }
 
     // ---- blocks that are read, modified and written back ----

@@ -371,23 +371,6 @@ pub(crate) struct Group {
     pub usage: super::occupancy::Usage,
 }
 
-/// One request of the queue, in the device.
-#[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Io {
-    /// The turn of the loop in which it was started.
-    pub turn: u32,
-    /// The connection and the volume of its first part.
-    pub connection: u32,
-    pub volume: u32,
-    /// When it was started; 0 = it is not in the device.
-    pub started_ns: Nanos,
-    pub is_overdue: bool,
-    pub total_bytes: u32,
-    pub done_bytes: u32,
-    pub retries: u8,
-    pub empty_answers: u8,
-}
-
 /// The context of a connection in the queue.
 pub(crate) fn context_id(connection: &Connection) -> ContextId {
     ContextId(connection.context)
