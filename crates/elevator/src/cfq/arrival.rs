@@ -48,9 +48,9 @@ impl Cfq {
         state.references = state.references.wrapping_add(1);
         let group = state.group;
         let (due_from, expires_as_sync) = if self.profile.has_one_level {
-            (self.ticks.follow(self.now, start_ns), state.is_sync())
+            (self.clock.ticks().follow(self.clock.now(), start_ns), state.is_sync())
         } else {
-            (self.now, is_sync)
+            (self.clock.now(), is_sync)
         };
         let favoured = if self.profile.favours_prio { Flags::META.with(Flags::PRIO) } else { Flags::META };
         let is_favoured = bio.flags.intersects(favoured);
@@ -72,20 +72,20 @@ impl Cfq {
         self.log_queue(queue, "insert_request", &[]);
         self.refresh_priority(queue, priority);
         let state = self.queues.at_mut(queue);
-        let is_linked = state.fifo.push_back(&mut self.fifo_links, slot);
+        let is_linked = self.order.add_to_fifo(state, slot);
         state.favoured = state.favoured.wrapping_add(u32::from(is_favoured));
         if !is_linked {
             self.count_violation();
         }
         self.insert_by_sector(queue, slot, bio.extent.first_sector, is_sync);
-        self.requests_queued = self.requests_queued.wrapping_add(1);
+        self.load.add_request();
         self.account_arrival(group, kind, is_sync);
         self.learn(queue, context, bio);
     }
 
     #[inline(always)]
     fn account_arrival(&mut self, group: u32, kind: Kind, is_sync: bool) {
-        let (now_ns, is_served) = (self.now_ns, self.serving.group == group);
+        let (now_ns, is_served) = (self.clock.now_ns(), self.serving.group == group);
         let group = self.groups.at_mut(group);
         group.account.queue(kind, is_sync);
         if let Some(since) = group.empty_since_ns.take() {
@@ -99,13 +99,16 @@ impl Cfq {
     /// Updates think time, seek history, and whether the queue is worth idling for.
     #[inline(always)]
     fn learn(&mut self, queue: u32, context: u32, bio: &Bio) {
-        let (now, idle) = (self.now, self.settings.slice_idle_ticks);
+        let (now, idle) = (self.clock.now(), self.settings.slice_idle_ticks);
         let state = self.queues.at_mut(queue);
         let (is_sync, tree, group) = (state.is_sync(), state.tree, state.group);
         let first_sector = bio.extent.first_sector;
         let distance = if state.last_end_sector == 0 { 0 } else { first_sector.abs_diff(state.last_end_sector) };
-        let is_seek =
-            if self.is_rotational { distance > SEEK_ABOVE_SECTORS } else { bio.extent.sectors < SMALL_BELOW_SECTORS };
+        let is_seek = if self.device.is_rotational() {
+            distance > SEEK_ABOVE_SECTORS
+        } else {
+            bio.extent.sectors < SMALL_BELOW_SECTORS
+        };
         state.seek_history = (state.seek_history << 1) | u32::from(is_seek);
         state.last_end_sector = bio.extent.end();
         let is_judged = is_sync && !state.is_idle_class();
@@ -118,7 +121,7 @@ impl Cfq {
             issuer.seek.last_end_sector = bio.extent.end();
         }
         if self.profile.has_wide_think_times {
-            if is_sync && let Some(think) = self.tree_thinks.get_mut(tree) {
+            if is_sync && let Some(think) = self.trees.think_mut(tree) {
                 think.add(now, idle);
             }
             self.groups.at_mut(group).think.add(now, self.settings.group_idle_ticks);
@@ -138,7 +141,7 @@ impl Cfq {
         let (is_deep, is_seeky, next) = (state.has(Marks::DEEP), state.is_seeky(), state.next);
         let issuer = self.contexts.at(context);
         let is_out = if self.profile.has_one_level {
-            self.hw_tag == Some(true) && issuer.seek.mean_sectors > SEEKY_ABOVE_SECTORS
+            self.device.surely_queues() && issuer.seek.mean_sectors > SEEKY_ABOVE_SECTORS
         } else {
             !is_deep && is_seeky
         };
@@ -165,7 +168,7 @@ impl Cfq {
     /// Handles the effect of the new request on the active queue.
     #[inline]
     fn announce(&mut self, queue: u32, slot: u32, bio: &Bio) {
-        if self.active != queue {
+        if self.engine.active != queue {
             if self.should_preempt(queue, slot) {
                 self.preempt(queue);
             }
@@ -178,7 +181,7 @@ impl Cfq {
         // once, so that others can be merged into it, and leaves the timer armed meanwhile (quirk
         // Q8 of docs/specifications/cfq.md); here the host has tried to merge before it inserts a request.
         self.cancel_timer();
-        let is_small = bio.extent.sectors <= PAGE_SECTORS && self.busy_queues <= 1;
+        let is_small = bio.extent.sectors <= PAGE_SECTORS && self.engine.busy_queues <= 1;
         let marks = &mut self.queues.at_mut(queue).marks;
         marks.clear(Marks::WAIT_REQUEST);
         if is_small {
@@ -205,7 +208,7 @@ impl Cfq {
                 ..super::state::FREE_SLOT
             };
         }
-        if !self.head.push_front(&mut self.fifo_links, slot) {
+        if !self.order.add_head(slot) {
             self.count_violation();
         }
     }

@@ -1,8 +1,4 @@
 //! Queues by the sector of their next request, to find neighbours (the kernel's `prio_trees`).
-//!
-//! Next requests change with almost every event, but neighbours are needed only when a non-seeky
-//! issuer has run out of requests. So changes are recorded in O(1), and applied when the order is
-//! read, the oldest change first.
 
 use super::Cfq;
 use super::state::Marks;
@@ -15,40 +11,22 @@ impl Cfq {
         if self.profile.has_one_level {
             return;
         }
-        if self.stale_links.is_linked(queue) {
-            self.stale.remove(&mut self.stale_links, queue);
-        }
-        self.stale.push_back(&mut self.stale_links, queue);
+        self.sectors.outdate(queue);
     }
 
     /// Removes a queue whose record is about to be freed.
     pub(super) fn forget_by_sector(&mut self, queue: u32) {
-        if self.stale_links.is_linked(queue) {
-            self.stale.remove(&mut self.stale_links, queue);
-        }
+        self.sectors.forget_change(queue);
         self.unlink_by_sector(queue);
     }
 
     /// The busy queue of a level whose next request is nearest to the head, and its distance.
     #[inline(never)]
     pub(super) fn nearest_queue(&mut self, level: u8) -> Option<(u32, u64)> {
-        while let Some(queue) = self.stale.pop_front(&mut self.stale_links) {
+        while let Some(queue) = self.sectors.take_stale() {
             self.link_by_sector(queue);
         }
-        let tree = self.sector_trees.get(u32::from(level))?;
-        let head = self.last_position_sectors;
-        let above = tree.lower_bound(&self.sector_links, head);
-        let below = match above {
-            Some(above) => self.sector_links.prev(above),
-            None => tree.last(),
-        };
-        let distance = |queue: u32| self.sector_links.key(queue).map_or(u64::MAX, |sector| sector.abs_diff(head));
-        match (above, below) {
-            (Some(above), Some(below)) if distance(below) < distance(above) => Some((below, distance(below))),
-            (Some(above), _) => Some((above, distance(above))),
-            (None, Some(below)) => Some((below, distance(below))),
-            (None, None) => None,
-        }
+        self.sectors.nearest(level, self.device.last_sector())
     }
 
     /// Links a queue at its next request. If that position is taken, the queue stays outside until
@@ -59,26 +37,16 @@ impl Cfq {
         if state.is_idle_class() || state.next == NIL || !state.has(Marks::ON_RR) {
             return;
         }
-        let Some(sector) = self.sort_links.key(state.next) else { return };
+        let Some(sector) = self.order.key(state.next) else { return };
         let level = state.original_level;
-        let Some(tree) = self.sector_trees.get_mut(u32::from(level)) else { return };
-        if tree.find_exact(&self.sector_links, sector).is_some() {
-            return;
-        }
-        if tree.insert(&mut self.sector_links, queue, sector) {
+        if self.sectors.add(queue, level, sector) {
             // Saved, because the queue's level may change while the queue is linked.
             self.queues.at_mut(queue).sector_level = level;
         }
     }
 
     fn unlink_by_sector(&mut self, queue: u32) {
-        if !self.sector_links.is_linked(queue) {
-            return;
-        }
-        let level = u32::from(self.queues.at(queue).sector_level);
-        if let Some(tree) = self.sector_trees.get_mut(level)
-            && !tree.remove(&mut self.sector_links, queue)
-        {
+        if !self.sectors.remove(queue, self.queues.at(queue).sector_level) {
             self.count_violation();
         }
     }

@@ -58,36 +58,40 @@ impl Cfq {
             && refers_to_nothing
             && !queue.has(Marks::USED)
             && !queue.has(Marks::ON_RR)
-            && !self.service_links.is_linked(index)
-            && !self.sector_links.is_linked(index)
-            && !self.stale_links.is_linked(index)
+            && !self.trees.holds(index)
+            && !self.sectors.holds(index)
+            && !self.sectors.is_stale(index)
     }
 
     fn check_queue(&self, requests: &Requests, index: u32) -> Result<(), Violation> {
         let queue = self.queues.at(index);
         let is_busy = queue.has(Marks::ON_RR);
         must(is_busy == (queue.tree != NIL), "a queue is in a service tree exactly while it is busy", index)?;
-        must(self.service_links.is_linked(index) == is_busy, "a busy queue is linked", index)?;
+        must(self.trees.holds(index) == is_busy, "a busy queue is linked", index)?;
         must(queue.sorted.len() == queue.fifo.len(), "order and fifo hold the same requests", index)?;
         must(queue.queued_total() == queue.sorted.len(), "queued requests are counted", index)?;
         must((queue.next == NIL) == queue.is_empty(), "there is a next request while any request is queued", index)?;
         must(is_busy || queue.is_empty(), "a queue with requests is busy", index)?;
-        must(!is_busy || !queue.is_empty() || index == self.active, "only the active queue is busy and empty", index)?;
+        must(
+            !is_busy || !queue.is_empty() || index == self.engine.active,
+            "only the active queue is busy and empty",
+            index,
+        )?;
         must(
             queue.has(Marks::USED) || (!is_busy && queue.references == 0),
             "a free record is neither busy nor \
             referenced",
             index,
         )?;
-        let is_by_sector = self.sector_links.is_linked(index);
-        let is_known = !self.stale_links.is_linked(index);
+        let is_by_sector = self.sectors.holds(index);
+        let is_known = !self.sectors.is_stale(index);
         must(!is_by_sector || !is_known || !queue.is_empty(), "a queue by sector has a request", index)?;
         must(queue.has(Marks::USED) || (!is_by_sector && is_known), "a free record is not by sector", index)?;
         let mut favoured = 0_u32;
-        for slot in queue.sorted.iter(&self.sort_links).take(self.slots.len() as usize) {
+        for slot in self.order.slots(queue).take(self.slots.len() as usize) {
             let entry = self.slots.at(slot);
             must(entry.held == Held::Queued && entry.queue == index, "a sorted request knows its queue", slot)?;
-            let key = self.sort_links.key(slot).unwrap_or(0);
+            let key = self.order.key(slot).unwrap_or(0);
             must(key == requests.at(entry.id).first_sector(), "a request is sorted by its first sector", slot)?;
             favoured = favoured.wrapping_add(u32::from(entry.is_favoured));
         }
@@ -116,11 +120,11 @@ impl Cfq {
     fn check_group(&self, index: u32, sums: &GroupSums) -> Result<(), Violation> {
         let group = self.groups.at(index);
         let first = index.wrapping_mul(TREES_PER_GROUP);
-        let linked: u32 = (0..TREES_PER_GROUP).map(|kind| self.trees.at(first.wrapping_add(kind)).len()).sum();
+        let linked: u32 = (0..TREES_PER_GROUP).map(|kind| self.trees.len(first.wrapping_add(kind))).sum();
         must(linked == group.busy_queues, "a group counts its busy queues", index)?;
-        let is_in_order = self.group_links.is_linked(index);
+        let is_in_order = self.group_order.holds(index);
         must(is_in_order == (linked > 0), "a group is in the order exactly while it has busy queues", index)?;
-        let key = self.group_links.key(index);
+        let key = self.group_order.key(index);
         must(key.is_none_or(|key| key == group.vdisktime), "the key of a group in the order is its vdisktime", index)?;
         must(sums.dispatched == group.dispatched, "a group counts its requests in the device", index)?;
         must(sums.queued == group.account.queued.total(), "a group counts its queued requests", index)
@@ -129,21 +133,29 @@ impl Cfq {
     fn check_sums(&self) -> Result<(), Violation> {
         let busy: u32 = self.groups.iter().map(|group| group.busy_queues).sum();
         let parked = || self.parked();
-        let busy_in_all: u32 = parked().fold(self.busy_queues, |sum, instance| sum + instance.busy_queues);
+        let busy_in_all: u32 = parked().fold(self.engine.busy_queues, |sum, instance| sum + instance.busy_queues);
         must(busy == busy_in_all, "busy queues of groups add up", busy)?;
         let is_busy_sync = |queue: &&super::state::Queue| queue.has(Marks::ON_RR) && queue.is_sync();
         let sync = self.queues.iter().filter(is_busy_sync).count();
-        must(u32::try_from(sync) == Ok(self.busy_sync_queues), "busy sync queues are counted", self.busy_sync_queues)?;
+        must(
+            u32::try_from(sync) == Ok(self.load.sync_queues()),
+            "busy sync queues are counted",
+            self.load.sync_queues(),
+        )?;
         let queued: u32 = self.queues.iter().map(|queue| queue.queued_total()).sum();
-        must(queued == self.requests_queued, "queued requests add up", queued)?;
+        must(queued == self.load.requests(), "queued requests add up", queued)?;
         let dispatched: u32 = self.queues.iter().map(|queue| queue.dispatched).sum();
-        let in_flight = parked().fold(self.in_flight, |sum, instance| sum_of(sum, instance.in_flight));
+        let in_flight = parked().fold(self.engine.in_flight, |sum, instance| sum_of(sum, instance.in_flight));
         must(dispatched == in_flight.iter().sum::<u32>(), "requests in the device add up", dispatched)?;
         let in_driver = self.slots.iter().filter(|slot| slot.is_in_driver).count();
-        must(u32::try_from(in_driver) == Ok(self.in_driver), "requests of the driver are counted", self.in_driver)?;
-        let in_order = (0..self.groups.len()).filter(|group| self.group_links.is_linked(*group));
+        must(
+            u32::try_from(in_driver) == Ok(self.device.in_driver()),
+            "requests of the driver are counted",
+            self.device.in_driver(),
+        )?;
+        let in_order = (0..self.groups.len()).filter(|group| self.group_order.holds(*group));
         let weight: u64 = in_order.map(|group| u64::from(self.groups.at(group).weight)).sum();
-        must(weight == self.total_weight, "weights of groups in the order add up", 0)
+        must(weight == self.group_order.total_weight(), "weights of groups in the order add up", 0)
     }
 
     /// Counts the references to each queue, in one pass over all referrers.
@@ -159,8 +171,8 @@ impl Cfq {
                 references.issuers += 1;
             }
         }
-        for queue in self.async_queues.iter() {
-            if let Some(references) = references.get_mut(*queue as usize) {
+        for queue in self.contexts.all_async_queues() {
+            if let Some(references) = references.get_mut(queue as usize) {
                 references.pins += 1;
             }
         }
@@ -195,16 +207,20 @@ impl Cfq {
     }
 
     fn check_active(&self) -> Result<(), Violation> {
-        must(self.deferred_free == NIL, "no queue waits to be freed after a call", self.deferred_free)?;
+        must(self.queues.deferred() == NIL, "no queue waits to be freed after a call", self.queues.deferred())?;
         let waiting = (0..self.queues.len()).filter(|queue| self.queues.at(*queue).has(Marks::WAIT_REQUEST));
         for queue in waiting {
             let active = self.active_of(self.queues.at(queue).group);
             must(queue == active, "only the active queue is waited for", queue)?;
         }
-        let is_waited_for = self.active != NIL && self.queues.at(self.active).has(Marks::WAIT_REQUEST);
-        must(self.timer_at.is_none() || is_waited_for, "the timer runs for a queue that is waited for", self.active)?;
-        let is_busy = self.active == NIL || self.queues.at(self.active).has(Marks::ON_RR);
-        must(is_busy || self.profile.has_one_level, "the active queue is busy", self.active)
+        let is_waited_for = self.engine.active != NIL && self.queues.at(self.engine.active).has(Marks::WAIT_REQUEST);
+        must(
+            self.engine.timer_at.is_none() || is_waited_for,
+            "the timer runs for a queue that is waited for",
+            self.engine.active,
+        )?;
+        let is_busy = self.engine.active == NIL || self.queues.at(self.engine.active).has(Marks::ON_RR);
+        must(is_busy || self.profile.has_one_level, "the active queue is busy", self.engine.active)
     }
 }
 

@@ -65,7 +65,7 @@ impl Cfq {
 
     fn candidate(&self, slot: u32) -> Candidate {
         let entry = self.slots.at(slot);
-        let first_sector = self.sort_links.key(slot).unwrap_or(0);
+        let first_sector = self.order.key(slot).unwrap_or(0);
         Candidate { first_sector, is_sync: entry.is_sync, is_favoured: entry.is_favoured }
     }
 
@@ -73,13 +73,10 @@ impl Cfq {
     /// of `slot` and not from its end (quirk Q9 of docs/specifications/cfq.md).
     fn successor(&self, queue: u32, slot: u32) -> u32 {
         let first = self.queues.at(queue).sorted.first().filter(|first| *first != slot);
-        let next = self.sort_links.next(slot).or(first).unwrap_or(NIL);
-        let previous = self.sort_links.prev(slot).unwrap_or(NIL);
-        let from = if self.profile.has_one_level {
-            self.last_position_sectors
-        } else {
-            self.sort_links.key(slot).unwrap_or(0)
-        };
+        let next = self.order.next(slot).or(first).unwrap_or(NIL);
+        let previous = self.order.prev(slot).unwrap_or(NIL);
+        let from =
+            if self.profile.has_one_level { self.device.last_sector() } else { self.order.key(slot).unwrap_or(0) };
         self.better(next, previous, from)
     }
 
@@ -87,7 +84,7 @@ impl Cfq {
     #[inline(always)]
     pub(super) fn insert_by_sector(&mut self, queue: u32, slot: u32, first_sector: u64, is_sync: bool) {
         let state = self.queues.at_mut(queue);
-        if !state.sorted.insert(&mut self.sort_links, slot, first_sector) {
+        if !self.order.add_by_sector(state, slot, first_sector) {
             self.count_violation();
             return;
         }
@@ -98,7 +95,7 @@ impl Cfq {
         if !is_busy {
             self.become_busy(queue);
         }
-        let next = self.better(before, slot, self.last_position_sectors);
+        let next = self.better(before, slot, self.device.last_sector());
         if next != before {
             self.queues.at_mut(queue).next = next;
             self.note_next(queue);
@@ -129,7 +126,7 @@ impl Cfq {
         self.unlink_request(queue, slot);
         // For the active queue this change is not recorded: neighbours are not searched while it
         // has requests, and its next request is recorded when it becomes empty or its turn ends.
-        if is_next && self.active != queue {
+        if is_next && self.engine.active != queue {
             self.note_next(queue);
         }
         self.groups.at_mut(group).account.unqueue(kind, is_sync);
@@ -141,16 +138,16 @@ impl Cfq {
     pub(super) fn unlink_request(&mut self, queue: u32, slot: u32) {
         let Slot { is_sync, is_favoured, .. } = *self.slots.at(slot);
         let state = self.queues.at_mut(queue);
-        let is_unsorted = state.sorted.remove(&mut self.sort_links, slot);
+        let is_unsorted = self.order.remove_by_sector(state, slot);
         if is_unsorted {
             let [asynchronous, sync] = &mut state.queued;
             let queued = if is_sync { sync } else { asynchronous };
             *queued = queued.wrapping_sub(1);
         }
-        let is_out = is_unsorted & state.fifo.remove(&mut self.fifo_links, slot);
+        let is_out = is_unsorted & self.order.remove_from_fifo(state, slot);
         state.favoured = state.favoured.wrapping_sub(u32::from(is_favoured));
         let is_spent = is_unsorted && state.is_empty();
-        self.requests_queued = self.requests_queued.wrapping_sub(1);
+        self.load.remove_request();
         if !is_out {
             self.count_violation();
         }
@@ -163,13 +160,12 @@ impl Cfq {
     pub(super) fn moved_forward(&mut self, slot: u32, first_sector: u64) {
         let queue = self.slots.at(slot).queue;
         let state = self.queues.at_mut(queue);
-        let is_moved = state.sorted.remove(&mut self.sort_links, slot)
-            && state.sorted.insert(&mut self.sort_links, slot, first_sector);
+        let is_moved = self.order.change_sector(state, slot, first_sector);
         if !is_moved {
             self.count_violation();
             return;
         }
-        let next = self.better(self.queues.at(queue).next, slot, self.last_position_sectors);
+        let next = self.better(self.queues.at(queue).next, slot, self.device.last_sector());
         self.queues.at_mut(queue).next = next;
         self.note_next(queue);
     }
@@ -182,7 +178,7 @@ impl Cfq {
             return None;
         }
         state.marks.set(Marks::FIFO_EXPIRE);
-        let oldest = state.fifo.first().filter(|slot| self.now >= self.slots.at(*slot).due_ticks);
+        let oldest = state.fifo.first().filter(|slot| self.clock.now() >= self.slots.at(*slot).due_ticks);
         match oldest {
             Some(slot) => self.log_queue(queue, "fifo={0}", &[u64::from(slot)]),
             None if self.profile.has_late_rules => {}

@@ -1,16 +1,12 @@
 //! Completion of requests: the device's depth is learned, slices begin and end, idling begins.
 
 use super::Cfq;
+use super::device::QUEUEING_FROM;
 use super::expire::Rest;
 use super::state::{Marks, Slot};
 use crate::request::Requests;
 use crate::structures::NIL;
 use hoistway_block::Nanos;
-
-/// A device with fewer requests at a time than this does not reorder.
-const QUEUEING_FROM: u32 = 5;
-/// Completions sampled before it is decided whether the device reorders.
-const SAMPLES: u32 = 50;
 
 impl Cfq {
     /// The driver took the request.
@@ -22,12 +18,11 @@ impl Cfq {
         }
         entry.is_in_driver = true;
         let (id, queue) = (entry.id, entry.queue);
-        self.in_driver = self.in_driver.wrapping_add(1);
-        self.last_position_sectors = requests.attributes(id).extent.end();
-        if self.profile.has_one_level && self.in_driver >= QUEUEING_FROM {
-            self.hw_tag = Some(true);
+        self.device.enter(requests.attributes(id).extent.end());
+        if self.profile.has_one_level {
+            self.device.judge_by_driver();
         }
-        self.log_queue(queue, "activate rq, drv={0}", &[u64::from(self.in_driver)]);
+        self.log_queue(queue, "activate rq, drv={0}", &[u64::from(self.device.in_driver())]);
     }
 
     /// The driver gave the request back, or completed it.
@@ -35,7 +30,7 @@ impl Cfq {
     pub(super) fn deactivate(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         if core::mem::replace(&mut entry.is_in_driver, false) {
-            self.in_driver = self.in_driver.wrapping_sub(1);
+            self.device.leave();
         }
     }
 
@@ -44,10 +39,10 @@ impl Cfq {
     #[inline]
     pub(super) fn complete(&mut self, requests: &Requests, slot: u32) {
         let (queue, is_sync, is_last) = self.take_back(requests, slot);
-        if self.active == queue {
+        if self.engine.active == queue {
             self.active_completed(queue, is_sync, is_last);
         }
-        if self.in_driver == 0 && self.busy_queues > 0 {
+        if self.device.in_driver() == 0 && self.engine.busy_queues > 0 {
             self.log("schedule dispatch", &[]);
         }
     }
@@ -62,13 +57,13 @@ impl Cfq {
             self.learn_depth();
         }
         let request = requests.at(id);
-        let served_ns = self.now_ns.saturating_sub(request.issued_ns);
+        let served_ns = self.clock.now_ns().saturating_sub(request.issued_ns);
         let waited_ns = request.issued_ns.saturating_sub(request.start_ns);
         let group = self.count_out(slot);
         let group = self.groups.at_mut(group);
         group.account.complete(kind, is_sync, served_ns, waited_ns);
         if self.profile.has_wide_think_times {
-            group.think.last_end_ticks = self.now;
+            group.think.last_end_ticks = self.clock.now();
         }
         if is_sync {
             self.sync_completed(request.start_ns, queue, context);
@@ -91,7 +86,7 @@ impl Cfq {
         let (queue, group) = (entry.queue, entry.group);
         let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.saturating_sub(1);
-        let [asynchronous, sync] = &mut self.in_flight;
+        let [asynchronous, sync] = &mut self.engine.in_flight;
         let in_flight = if state.is_sync() { sync } else { asynchronous };
         *in_flight = in_flight.wrapping_sub(1);
         let group_now = state.group;
@@ -102,18 +97,20 @@ impl Cfq {
 
     #[inline(always)]
     fn sync_completed(&mut self, start_ns: Nanos, queue: u32, context: u32) {
-        let now = self.now;
+        let now = self.clock.now();
         self.contexts.at_mut(context).think.last_end_ticks = now;
         let state = self.queues.at(queue);
         if self.profile.has_wide_think_times {
             let own = self.tree_index(state.group, state.class, state.workload_type());
             let tree = if state.tree == NIL { own } else { state.tree };
-            self.tree_thinks.at_mut(tree).last_end_ticks = now;
+            if let Some(think) = self.trees.think_mut(tree) {
+                think.last_end_ticks = now;
+            }
         }
         // Compares with the start of the tick, which avoids a division.
         let late_before = (now + 1).saturating_sub(self.settings.expire(true));
-        if start_ns < self.ticks.ns(late_before) {
-            self.last_delayed_sync_ticks = now;
+        if start_ns < self.clock.ticks().ns(late_before) {
+            self.load.sync_was_late(now);
         }
     }
 
@@ -135,7 +132,7 @@ impl Cfq {
     fn wait_busy(&mut self, queue: u32) {
         let idle = self.settings.slice_idle_ticks;
         let extension = if idle == 0 { self.settings.group_idle_ticks } else { idle };
-        let end = self.now.saturating_add(extension);
+        let end = self.clock.now().saturating_add(extension);
         let state = self.queues.at_mut(queue);
         state.slice_end_ticks = end;
         state.marks.set(Marks::WAIT_BUSY);
@@ -146,27 +143,19 @@ impl Cfq {
     /// requests are queued or in flight. Once found to queue commands, the device counts as such
     /// for good.
     fn learn_depth(&mut self) {
-        self.deepest = self.deepest.max(self.in_driver);
-        if self.hw_tag == Some(true) {
+        if !self.device.sees(self.load.requests()) {
             return;
         }
-        if self.requests_queued <= QUEUEING_FROM && self.in_driver <= QUEUEING_FROM {
-            return;
-        }
-        if self.active != NIL {
-            let active = self.queues.at(self.active);
+        if self.engine.active != NIL {
+            let active = self.queues.at(self.engine.active);
             let has = active.dispatched.wrapping_add(active.queued_total());
-            if active.has(Marks::IDLE_WINDOW) && has < QUEUEING_FROM && self.in_driver < QUEUEING_FROM {
+            if active.has(Marks::IDLE_WINDOW) && has < QUEUEING_FROM && self.device.in_driver() < QUEUEING_FROM {
                 // The device is idled for this queue, which has too few requests to show the
                 // device's depth.
                 return;
             }
         }
-        if self.depth_samples < SAMPLES {
-            self.depth_samples += 1;
-            return;
-        }
-        self.hw_tag = Some(self.deepest >= QUEUEING_FROM);
+        self.device.sample();
     }
 }
 
@@ -182,11 +171,12 @@ mod tests {
     }
 
     fn complete_with(policy: &mut Cfq, queued: u32, in_driver: u32, times: u32) -> Option<bool> {
-        (policy.requests_queued, policy.in_driver) = (queued, in_driver);
+        policy.load.hold(queued);
+        policy.device.hold(in_driver);
         for _ in 0..times {
             policy.learn_depth();
         }
-        policy.hw_tag
+        policy.device.decided()
     }
 
     #[test]

@@ -1,20 +1,26 @@
 //! Builds a policy of a form, with all its tables, the root group and the spare queue.
 
-use super::contexts::{ASYNC_QUEUES, SPARE_QUEUE};
+use super::Cfq;
+use super::clock::Clock;
+use super::contexts::{ASYNC_QUEUES, Contexts};
+use super::device::Device;
+use super::drain::Drain;
+use super::group_order::GroupOrder;
+use super::groups::Groups;
+use super::load::Load;
+use super::order::Order;
 use super::profile::{FORMS, PerGroup, Profile};
-use super::state::{
-    FREE_QUEUE, FREE_SLOT, Group, Marks, Queue, TREES_PER_GROUP, ThinkTime, UNKNOWN_CONTEXT, UNKNOWN_GROUP, Workload,
-    WorkloadType,
-};
+use super::queues::Queues;
+use super::sectors::Sectors;
+use super::state::{FREE_SLOT, Group, UNKNOWN_GROUP, Workload, WorkloadType};
+use super::trees::Trees;
 use super::tunables::{Settings, Ticks};
-use super::two_level::Instance;
-use super::{Cfq, LEVELS};
-use crate::account::GroupAccount;
+use super::two_level::{Instance, Separate};
 use crate::group::{GroupSettings, WEIGHT_DEFAULT};
 use crate::interface::{Configuration, Form, Policy};
 use crate::message::Messages;
-use crate::structures::{Array, Links, List, NIL, NoMemory, SortedLinks, Tree};
-use hoistway_block::{Class, GroupId, Nanos};
+use crate::structures::{Array, NIL, NoMemory};
+use hoistway_block::{Class, GroupId};
 
 /// The weight range of 2.6, and the default weight of the root.
 const WEIGHT_MIN: u32 = 100;
@@ -43,65 +49,31 @@ impl Cfq {
         // Each request can keep alive a queue that no issuer uses any more, so there is a record
         // for every request as well.
         let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
-        let trees = groups.saturating_mul(TREES_PER_GROUP);
-        let thinks = if profile.has_wide_think_times { trees } else { 0 };
         let instances = if profile.per_group == PerGroup::Engine { groups } else { 0 };
         let ticks = Ticks::new(profile.clock, configuration);
         let settings = Settings::new(profile, &ticks, configuration.rotational);
         Ok(Self {
             profile: *profile,
             settings,
-            ticks,
-            is_rotational: configuration.rotational,
-            now: 0,
-            now_ns: Nanos::MAX,
-            has_begun: false,
+            clock: Clock::new(ticks),
+            device: Device::new(configuration.rotational, if profile.has_one_level { Some(false) } else { None }),
+            load: Load::default(),
             slots: Array::try_new(slots, FREE_SLOT)?,
-            sort_links: SortedLinks::try_new(slots)?,
-            fifo_links: Links::try_new(slots)?,
-            head: List::EMPTY,
-            queues: free_queues(queues)?,
-            first_free_queue: if queues > 1 { SPARE_QUEUE + 1 } else { NIL },
-            service_links: SortedLinks::try_new(queues)?,
-            sector_links: SortedLinks::try_new(queues)?,
-            sector_trees: Array::try_new(LEVELS, Tree::EMPTY)?,
-            stale: List::EMPTY,
-            stale_links: Links::try_new(queues)?,
-            contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
-            async_queues: Array::try_new(async_queues, NIL)?,
-            groups: groups_with_root(groups, profile)?,
-            removed: no_accounts(if profile.has_hierarchy { groups } else { 0 })?,
-            trees: Array::try_new(trees, Tree::EMPTY)?,
-            tree_thinks: Array::try_new(thinks, ThinkTime::since(0))?,
-            group_links: SortedLinks::try_new(groups)?,
-            group_tree: Tree::EMPTY,
-            min_vdisktime: 0,
-            total_weight: 0,
-            was_iops_mode: profile.has_iops_mode && settings.slice_idle_ticks == 0 && !profile.has_one_level,
+            order: Order::try_new(slots)?,
+            queues: Queues::try_new(queues)?,
+            sectors: Sectors::try_new(queues)?,
+            contexts: Contexts::try_new(contexts, async_queues)?,
+            groups: Groups::try_new(groups, profile)?,
+            trees: Trees::try_new(groups, queues, profile.has_wide_think_times)?,
+            group_order: GroupOrder::try_new(
+                groups,
+                profile.has_iops_mode && settings.slice_idle_ticks == 0 && !profile.has_one_level,
+            )?,
             serving: NO_WORKLOAD,
-            active: NIL,
-            active_context: NIL,
-            deferred_free: NIL,
-            busy_queues: 0,
-            busy_sync_queues: 0,
-            requests_queued: 0,
-            in_driver: 0,
-            in_flight: [0; 2],
-            last_position_sectors: 0,
-            last_delayed_sync_ticks: 0,
-            hw_tag: if profile.has_one_level { Some(false) } else { None },
-            deepest: 0,
-            depth_samples: 0,
-            timer_at: None,
-            idle_since_ns: None,
-            waits_for_group: false,
+            engine: Instance::NEW,
             is_holding: false,
-            round: List::EMPTY,
-            instances: Array::try_new(instances, Instance::NEW)?,
-            loaded: GroupId::ROOT.0,
-            splits: profile.splits(),
-            draining: NIL,
-            drained: 0,
+            separate: Separate::try_new(instances, profile.splits())?,
+            drain: Drain::NONE,
             messages: Messages::try_new()?,
             violations: 0,
         })
@@ -115,31 +87,6 @@ const NO_WORKLOAD: Workload = Workload {
     expires_ticks: 0,
     requires_idle: false,
 };
-
-/// Links the free records; the spare queue is permanently in use.
-fn free_queues(count: u32) -> Result<Array<Queue>, NoMemory> {
-    let mut queues = Array::try_new(count, FREE_QUEUE)?;
-    for queue in SPARE_QUEUE + 1..count {
-        queues.at_mut(queue).next_free = if queue + 1 < count { queue + 1 } else { NIL };
-    }
-    let spare = queues.at_mut(SPARE_QUEUE);
-    spare.marks.set(Marks::USED);
-    spare.references = 1;
-    Ok(queues)
-}
-
-/// Accounts are large: they must not be on the caller's stack.
-#[inline(never)]
-fn no_accounts(count: u32) -> Result<Array<GroupAccount>, NoMemory> {
-    Array::try_new(count, GroupAccount::ZERO)
-}
-
-#[inline(never)]
-fn groups_with_root(count: u32, profile: &Profile) -> Result<Array<Group>, NoMemory> {
-    let mut groups = Array::try_new(count, UNKNOWN_GROUP)?;
-    groups.at_mut(GroupId::ROOT.0).begin(profile, GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
-    Ok(groups)
-}
 
 impl Group {
     /// Resets the group to its initial state. This is done in place, because a group is too large

@@ -6,7 +6,7 @@ use super::expire::Rest;
 use super::state::{Context, FREE_QUEUE, Held, Marks, Queue, ThinkTime, UNKNOWN_CONTEXT};
 use crate::interface::Wake;
 use crate::request::Bio;
-use crate::structures::NIL;
+use crate::structures::{Array, NIL, NoMemory};
 use hoistway_block::{Class, ContextId, GroupId, Priority};
 
 /// The queue for requests for which no other record is free. It is never freed.
@@ -25,6 +25,70 @@ pub const fn class_and_level(priority: Priority) -> (Class, u8) {
         Class::Idle => (Class::Idle, IDLE_LEVEL),
         class if priority.0 >> 13 == 0 => (class, super::state::DEFAULT_LEVEL),
         class => (class, priority.level()),
+    }
+}
+
+/// The records of issuers, and the async queues that they share.
+///
+/// Invariant: every queue in either table holds a reference for it.
+#[derive(Debug)]
+pub struct Contexts {
+    /// By issuer; one more, for contexts out of range.
+    records: Array<Context>,
+    /// By group, class and level; NIL = none.
+    async_queues: Array<u32>,
+}
+
+impl Contexts {
+    #[inline(always)]
+    pub fn try_new(records: u32, async_queues: u32) -> Result<Self, NoMemory> {
+        let records = Array::try_new(records, UNKNOWN_CONTEXT)?;
+        Ok(Self { records, async_queues: Array::try_new(async_queues, NIL)? })
+    }
+
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.records.len()
+    }
+
+    #[inline]
+    pub fn at(&self, record: u32) -> &Context {
+        self.records.at(record)
+    }
+
+    #[inline]
+    pub fn at_mut(&mut self, record: u32) -> &mut Context {
+        self.records.at_mut(record)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Context> {
+        self.records.iter()
+    }
+
+    /// Issuers seen in this group are seen in a new one when they come again.
+    pub fn forget_group(&mut self, group: u32) {
+        for context in self.records.iter_mut().filter(|context| context.group == group) {
+            context.group = NIL;
+        }
+    }
+
+    /// The async queue at a place, or NIL.
+    #[inline]
+    fn async_queue(&self, place: u32) -> u32 {
+        *self.async_queues.at(place)
+    }
+
+    fn set_async_queue(&mut self, place: u32, queue: u32) {
+        *self.async_queues.at_mut(place) = queue;
+    }
+
+    fn take_async_queue(&mut self, place: u32) -> u32 {
+        core::mem::replace(self.async_queues.at_mut(place), NIL)
+    }
+
+    /// All async queues, NIL where there is none.
+    pub fn all_async_queues(&self) -> impl Iterator<Item = u32> {
+        self.async_queues.iter().copied()
     }
 }
 
@@ -82,18 +146,18 @@ impl Cfq {
             return self.contexts.at(self.context_index(bio.context)).queue;
         }
         let (class, level) = class_and_level(bio.priority);
-        *self.async_queues.at(self.async_index(self.async_group(bio), class, level))
+        self.contexts.async_queue(self.async_index(self.async_group(bio), class, level))
     }
 
     /// The group of the issuer's sync queue.
     #[inline]
     fn sync_group(&self, bio: &Bio) -> GroupId {
-        if self.splits.sync { bio.group } else { GroupId::ROOT }
+        if self.separate.splits().sync { bio.group } else { GroupId::ROOT }
     }
 
     #[inline]
     fn async_group(&self, bio: &Bio) -> GroupId {
-        if self.splits.asynchronous { bio.group } else { GroupId::ROOT }
+        if self.separate.splits().asynchronous { bio.group } else { GroupId::ROOT }
     }
 
     /// The group of the present or future queue of a bio.
@@ -109,7 +173,7 @@ impl Cfq {
         if !is_alive && inserted == 0 {
             // Not seen before, or the id belonged to an issuer that has exited.
             self.drop_queue(index);
-            let think = ThinkTime::since(self.now);
+            let think = ThinkTime::since(self.clock.now());
             let fresh = Context { is_alive: true, priority: bio.priority, group: here, think, ..UNKNOWN_CONTEXT };
             *self.contexts.at_mut(index) = fresh;
             return;
@@ -160,22 +224,20 @@ impl Cfq {
         let (class, level) = class_and_level(bio.priority);
         let group = self.async_group(bio);
         let place = self.async_index(group, class, level);
-        let known = *self.async_queues.at(place);
+        let known = self.contexts.async_queue(place);
         if known != NIL {
             return known;
         }
         let queue = self.new_queue(self.context_index(bio.context), group, Marks::NONE);
         if queue != SPARE_QUEUE {
-            *self.async_queues.at_mut(place) = queue;
+            self.contexts.set_async_queue(place, queue);
         }
         queue
     }
 
     /// A queue with one reference, for the caller; the spare one if all records are in use.
     fn new_queue(&mut self, index: u32, group: GroupId, marks: Marks) -> u32 {
-        let queue = self.first_free_queue;
-        let Some(state) = self.queues.get_mut(queue) else { return SPARE_QUEUE };
-        self.first_free_queue = state.next_free;
+        let Some((queue, state)) = self.queues.take() else { return SPARE_QUEUE };
         let marks = marks.with(Marks::USED).with(Marks::PRIO_CHANGED);
         *state = Queue { marks, group: group.0, issuer: index, references: 1, ..FREE_QUEUE };
         self.refresh_priority(queue, self.contexts.at(index).priority);
@@ -203,7 +265,7 @@ impl Cfq {
     }
 
     /// Drops a reference to a queue. With the last one the record is freed; if the queue is active
-    /// it is marked as deferred_free instead, and the caller must call [`Cfq::free_deferred`] before
+    /// it is deferred instead, and the caller must call [`Cfq::free_deferred`] before
     /// the event ends.
     pub(super) fn drop_reference(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
@@ -220,8 +282,7 @@ impl Cfq {
         }
         let group = state.group;
         if self.active_of(group) == queue {
-            let earlier = core::mem::replace(&mut self.deferred_free, queue);
-            self.queues.at_mut(queue).next_free = earlier;
+            self.queues.defer(queue);
         } else {
             self.free_queue(queue);
         }
@@ -234,11 +295,7 @@ impl Cfq {
         }
         self.forget_by_sector(queue);
         self.log_queue(queue, "put_queue", &[]);
-        let next_free = self.first_free_queue;
-        let state = self.queues.at_mut(queue);
-        state.marks = Marks::NONE;
-        state.next_free = next_free;
-        self.first_free_queue = queue;
+        self.queues.give_back(queue);
     }
 
     /// The request is no longer inserted, so its queue may be freed as well.
@@ -278,7 +335,7 @@ impl Cfq {
         }
         self.contexts.at_mut(index).is_alive = false;
         let queue = self.contexts.at(index).queue;
-        if queue != NIL && self.active == queue {
+        if queue != NIL && self.engine.active == queue {
             self.expire(queue, Rest::Forgotten);
             self.log("schedule dispatch", &[]);
         }
@@ -290,13 +347,13 @@ impl Cfq {
     /// A group's id is about to be free for reuse: all queues and requests that still refer to it
     /// are moved to the root.
     pub(super) fn forget_group(&mut self, group: u32) {
-        if self.active != NIL && self.queues.at(self.active).group == group {
-            self.expire(self.active, Rest::Forgotten);
+        if self.engine.active != NIL && self.queues.at(self.engine.active).group == group {
+            self.expire(self.engine.active, Rest::Forgotten);
         }
         if self.profile.has_async_per_group() {
             for kind in 0..ASYNC_QUEUES {
                 let place = group.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind);
-                let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);
+                let queue = self.contexts.take_async_queue(place);
                 if queue != NIL {
                     self.drop_reference(queue);
                 }
@@ -306,12 +363,7 @@ impl Cfq {
         for queue in 0..self.queues.len() {
             self.move_queue_to_root(queue, group);
         }
-        for index in 0..self.contexts.len() {
-            let context = self.contexts.at_mut(index);
-            if context.group == group {
-                context.group = NIL;
-            }
-        }
+        self.contexts.forget_group(group);
         for slot in 0..self.slots.len() {
             let entry = self.slots.at_mut(slot);
             if entry.held != Held::Nowhere && entry.group == group {

@@ -18,10 +18,10 @@ impl Cfq {
     /// The next request, or what the device waits for.
     #[inline(never)]
     pub(super) fn dispatch(&mut self, requests: &Requests) -> Dispatch {
-        if self.requests_queued == 0 {
+        if self.load.requests() == 0 {
             return Dispatch::Empty;
         }
-        let before = self.active;
+        let before = self.engine.active;
         match self.select_queue() {
             Selected::Waiting(what) => self.held(what),
             Selected::Queue(queue) => {
@@ -47,10 +47,10 @@ impl Cfq {
     }
 
     fn held(&self, what: Waits) -> Dispatch {
-        match (what, self.timer_at) {
+        match (what, self.engine.timer_at) {
             (Waits::Timer, Some(at)) => {
-                let reason = if self.waits_for_group { Why::WaitsForGroup } else { Why::WaitsForQueue };
-                Dispatch::Hold { until: self.ticks.ns(at), reason: reason.into() }
+                let reason = if self.engine.waits_for_group { Why::WaitsForGroup } else { Why::WaitsForQueue };
+                Dispatch::Hold { until: self.clock.ticks().ns(at), reason: reason.into() }
             }
             _ => Dispatch::Throttled,
         }
@@ -75,8 +75,8 @@ impl Cfq {
     fn take_for_device(&mut self, requests: &Requests, queue: u32, slot: u32) {
         self.log_queue(queue, "dispatch_insert", &[]);
         self.move_to_device(requests, slot);
-        if self.active_context == NIL {
-            self.active_context = self.slots.at(slot).context;
+        if self.engine.active_context == NIL {
+            self.engine.active_context = self.slots.at(slot).context;
         }
         self.log_queue(queue, "dispatched a request", &[]);
         let state = self.queues.at_mut(queue);
@@ -90,8 +90,8 @@ impl Cfq {
         let state = self.queues.at(queue);
         let allowance = async_allowance(self.settings.slice_async_requests, state.level);
         let is_done = state.is_idle_class() || (!state.is_sync() && sent >= allowance);
-        if self.busy_queues > 1 && is_done && self.active == queue {
-            self.queues.at_mut(queue).slice_end_ticks = self.now.saturating_add(1);
+        if self.engine.busy_queues > 1 && is_done && self.engine.active == queue {
+            self.queues.at_mut(queue).slice_end_ticks = self.clock.now().saturating_add(1);
             self.expire(queue, Rest::Forgotten);
         }
     }
@@ -119,7 +119,7 @@ impl Cfq {
         state.dispatched = state.dispatched.wrapping_add(1);
         state.slice_sectors = state.slice_sectors.wrapping_add(u64::from(sectors));
         let (is_sync, group, is_spent) = (state.is_sync(), state.group, state.is_empty());
-        let [asynchronous, sync] = &mut self.in_flight;
+        let [asynchronous, sync] = &mut self.engine.in_flight;
         let in_flight = if is_sync { sync } else { asynchronous };
         *in_flight = in_flight.wrapping_add(1);
         self.groups.at_mut(group).account.serve(kind, is_request_sync, sectors);
@@ -135,7 +135,7 @@ impl Cfq {
         if is_late && self.queues.at(queue).has(Marks::MUST_DISPATCH) {
             return true;
         }
-        let [async_in_flight, sync_in_flight] = self.in_flight;
+        let [async_in_flight, sync_in_flight] = self.engine.in_flight;
         if self.should_idle(queue) && async_in_flight > 0 {
             // If the device is to be idled for the queue, async requests in flight must complete
             // first.
@@ -153,13 +153,14 @@ impl Cfq {
             if is_idle {
                 return false;
             }
-            let is_only_sync = is_late && is_sync && self.busy_sync_queues == 1;
+            let is_only_sync = is_late && is_sync && self.load.sync_queues() == 1;
             let spent = self.settings.slice_idle_ticks.saturating_mul(dispatched);
-            let ends_soon = state.has(Marks::SLICE_NEW) || self.now.saturating_add(spent) > state.slice_end_ticks;
-            if self.busy_queues > 1 && ends_soon && !is_only_sync {
+            let ends_soon =
+                state.has(Marks::SLICE_NEW) || self.clock.now().saturating_add(spent) > state.slice_end_ticks;
+            if self.engine.busy_queues > 1 && ends_soon && !is_only_sync {
                 return false;
             }
-            most = if self.busy_queues == 1 || is_only_sync { u64::MAX } else { quantum };
+            most = if self.engine.busy_queues == 1 || is_only_sync { u64::MAX } else { quantum };
         }
         if !is_sync && self.settings.low_latency {
             most = most.min(self.async_depth(dispatched));
@@ -169,7 +170,7 @@ impl Cfq {
 
     /// The longer no sync request has been late, the more async ones may be in flight.
     fn async_depth(&self, dispatched: u64) -> u64 {
-        let since = self.now.wrapping_sub(self.last_delayed_sync_ticks);
+        let since = self.load.since_late_sync(self.clock.now());
         let depth = since.checked_div(self.settings.slice(true)).unwrap_or(0);
         if depth == 0 && dispatched == 0 { 1 } else { depth }
     }
@@ -181,12 +182,12 @@ impl Cfq {
     /// dispatch list.
     #[inline(never)]
     pub(super) fn dispatch_rounds(&mut self, requests: &Requests) -> Dispatch {
-        if self.requests_queued == 0 {
+        if self.load.requests() == 0 {
             return Dispatch::Empty;
         }
         let mut first = None;
         while self.has_queued_to_serve() {
-            let before = self.active;
+            let before = self.engine.active;
             let queue = match self.select_at_first() {
                 Selected::Queue(queue) if self.may_begin_round(queue) => queue,
                 Selected::Waiting(what) if first.is_none() => return self.held(what),
@@ -204,8 +205,9 @@ impl Cfq {
     fn may_begin_round(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
         let (most, dispatched) = (self.round_size(queue), u64::from(state.dispatched));
-        let is_full = dispatched >= most && (self.busy_queues > 1 || dispatched >= most.saturating_mul(ROUNDS_ALONE));
-        let [_, sync_in_flight] = self.in_flight;
+        let is_full =
+            dispatched >= most && (self.engine.busy_queues > 1 || dispatched >= most.saturating_mul(ROUNDS_ALONE));
+        let [_, sync_in_flight] = self.engine.in_flight;
         !is_full && (sync_in_flight == 0 || state.is_sync())
     }
 
@@ -232,7 +234,7 @@ impl Cfq {
                 *first = Some((slot, if overdue.is_some() { Why::Overdue } else { why }));
             } else {
                 self.slots.at_mut(slot).held = Held::Round;
-                if !self.round.push_back(&mut self.fifo_links, slot) {
+                if !self.order.add_to_round(slot) {
                     self.count_violation();
                 }
             }
@@ -243,7 +245,7 @@ impl Cfq {
 
     /// The oldest request that was moved out of its queue in a round.
     pub(super) fn next_of_round(&mut self) -> Option<RequestId> {
-        let slot = self.round.pop_front(&mut self.fifo_links)?;
+        let slot = self.order.take_from_round()?;
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
         Some(entry.id)

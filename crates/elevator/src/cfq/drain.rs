@@ -7,18 +7,33 @@ use super::state::TREES_PER_GROUP;
 use crate::request::Requests;
 use crate::structures::NIL;
 
+/// A forced dispatch.
+#[derive(Debug)]
+pub struct Drain {
+    /// The queue that is emptied, or NIL.
+    queue: u32,
+    /// Requests drained since the queues were last empty.
+    requests: u64,
+}
+
+impl Drain {
+    pub const NONE: Drain = Drain { queue: NIL, requests: 0 };
+}
+
 impl Cfq {
     /// The next request of a forced drain, as a slot.
     pub(super) fn drain_next(&mut self, requests: &Requests) -> Option<u32> {
-        if self.active != NIL && (self.active != self.draining || self.queues.at(self.active).is_empty()) {
-            self.expire(self.active, Rest::Forgotten);
+        if self.engine.active != NIL
+            && (self.engine.active != self.drain.queue || self.queues.at(self.engine.active).is_empty())
+        {
+            self.expire(self.engine.active, Rest::Forgotten);
         }
-        if self.active == NIL {
+        if self.engine.active == NIL {
             let queue = self.first_busy()?;
             self.set_active(queue);
-            self.draining = queue;
+            self.drain.queue = queue;
         }
-        let queue = self.active;
+        let queue = self.engine.active;
         let slot = self.queues.at(queue).next;
         if slot == NIL {
             self.count_violation();
@@ -26,13 +41,13 @@ impl Cfq {
         }
         self.log_queue(queue, "dispatch_insert", &[]);
         self.move_to_device(requests, slot);
-        self.drained = self.drained.wrapping_add(1);
+        self.drain.requests = self.drain.requests.wrapping_add(1);
         if self.queues.at(queue).is_empty() {
-            self.draining = NIL;
+            self.drain.queue = NIL;
             self.expire(queue, Rest::Forgotten);
         }
-        if self.requests_queued == 0 {
-            let drained = core::mem::replace(&mut self.drained, 0);
+        if self.load.requests() == 0 {
+            let drained = core::mem::replace(&mut self.drain.requests, 0);
             self.log("forced_dispatch={0}", &[drained]);
         }
         Some(slot)
@@ -42,8 +57,8 @@ impl Cfq {
     /// kernel's trees.
     fn first_busy(&self) -> Option<u32> {
         let is_told = self.profile.is_below_a_layer();
-        let group = if is_told { self.serving.group } else { self.group_tree.first()? };
+        let group = if is_told { self.serving.group } else { self.group_order.first()? };
         let first = group.wrapping_mul(TREES_PER_GROUP);
-        (0..TREES_PER_GROUP).find_map(|kind| self.trees.at(first.wrapping_add(kind)).first())
+        (0..TREES_PER_GROUP).find_map(|kind| self.trees.first(first.wrapping_add(kind)))
     }
 }

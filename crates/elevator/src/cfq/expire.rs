@@ -45,11 +45,11 @@ impl Cfq {
             self.become_idle(queue);
         }
         // No longer active, so that the queue is placed in its tree like any other.
-        if self.active == queue {
-            self.active = NIL;
+        if self.engine.active == queue {
+            self.engine.active = NIL;
         }
         self.resort(queue);
-        self.active_context = NIL;
+        self.engine.active_context = NIL;
     }
 
     /// Frees queues whose last reference was dropped while they were active (at most one, or one
@@ -57,7 +57,7 @@ impl Cfq {
     /// a reference needs little stack.
     #[inline]
     pub(super) fn free_deferred(&mut self) {
-        let mut queue = core::mem::replace(&mut self.deferred_free, NIL);
+        let mut queue = self.queues.take_deferred();
         while queue != NIL {
             let state = self.queues.at(queue);
             let (group, next) = (state.group, state.next_free);
@@ -80,7 +80,7 @@ impl Cfq {
             self.current_slice(queue).cast_signed()
         } else {
             let end = self.queues.at(queue).slice_end_ticks;
-            end.cast_signed().wrapping_sub(self.now.cast_signed())
+            end.cast_signed().wrapping_sub(self.clock.now().cast_signed())
         };
         if self.profile.forgets_rest_in_iops_mode && self.is_iops_mode() {
             return;

@@ -3,7 +3,6 @@
 
 use super::Cfq;
 use super::profile::NoIdle;
-use super::service_tree::decoded;
 use super::state::{WORKLOAD_TYPES, Workload, WorkloadType};
 use hoistway_block::Class;
 
@@ -13,10 +12,6 @@ const SERVICE_SHIFT: u32 = 12;
 const WEIGHT_UNIT: u64 = 500;
 /// Larger charges are capped at this, so that products fit into 64 bits.
 const MOST_CHARGED: u64 = 1 << 39;
-/// If a `vdisktime` exceeds this, those of all groups are reduced, so that unsigned keys never
-/// wrap.
-const RENUMBERED_ABOVE: u64 = 1 << 62;
-
 /// The advance of `vdisktime` for `units` at a weight.
 #[inline]
 pub const fn scaled_charge(units: u64, weight: u32) -> u64 {
@@ -45,14 +40,10 @@ impl Cfq {
     pub(super) fn group_queue_added(&mut self, group: u32) {
         let Some(state) = self.groups.get_mut(group) else { return self.count_violation() };
         state.busy_queues = state.busy_queues.wrapping_add(1);
-        if self.group_links.is_linked(group) {
+        if self.group_order.holds(group) {
             return;
         }
-        let last = self.group_tree.last().and_then(|last| self.group_links.key(last));
-        let vdisktime = match last {
-            Some(last) => last.saturating_add(self.return_delay()),
-            None => self.min_vdisktime,
-        };
+        let vdisktime = self.group_order.behind_all(|| self.return_delay());
         if let Some(state) = self.groups.get_mut(group) {
             state.vdisktime = vdisktime;
         }
@@ -77,12 +68,12 @@ impl Cfq {
 
     fn return_delay(&self) -> u64 {
         let is_by_requests = self.profile.has_hierarchy && self.is_iops_mode();
-        let second = if is_by_requests { self.jiffies_per_second() } else { self.ticks.second_ticks };
+        let second = if is_by_requests { self.jiffies_per_second() } else { self.clock.ticks().second_ticks };
         second / 5
     }
 
     fn jiffies_per_second(&self) -> u64 {
-        self.ticks.second_ticks.checked_div(self.ticks.jiffy_ticks).unwrap_or(1)
+        self.clock.ticks().second_ticks.checked_div(self.clock.ticks().jiffy_ticks).unwrap_or(1)
     }
 
     /// The group enters the order; a changed weight takes effect here (quirk Q5 of the
@@ -96,63 +87,43 @@ impl Cfq {
             }
         }
         let state = self.groups.at(group);
-        self.total_weight = self.total_weight.wrapping_add(u64::from(state.weight));
         let vdisktime = state.vdisktime;
-        if !self.group_tree.insert(&mut self.group_links, group, vdisktime) {
+        if !self.group_order.enter(group, vdisktime, state.weight) {
             self.count_violation();
         }
-        if vdisktime > RENUMBERED_ABOVE {
-            self.min_vdisktime = 0;
+        if self.group_order.begins_anew(vdisktime) {
             self.renumber();
         }
     }
 
     fn leave_order(&mut self, group: u32) {
-        if !self.group_tree.remove(&mut self.group_links, group) {
+        if !self.group_order.leave(group) {
             self.count_violation();
             return;
         }
-        let weight = self.groups.at(group).weight;
-        self.total_weight = self.total_weight.wrapping_sub(u64::from(weight));
+        self.group_order.forget_weight(self.groups.at(group).weight);
         if self.profile.has_hierarchy {
             self.deactivate_in_hierarchy(group);
         }
     }
 
-    /// Gives the groups new values of `vdisktime`, one unit apart, in their order, because their
-    /// service so far was counted in another unit, or the values have become too large
-    /// (docs/specifications/cfq.md, section 11.6). Rare, and the only event that iterates over
-    /// every busy group.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn renumber(&mut self) {
-        let mut vdisktime = self.min_vdisktime;
-        let mut at = self.group_tree.first();
-        let mut renumbered = crate::structures::Tree::EMPTY;
-        while let Some(group) = at {
-            self.group_tree.remove(&mut self.group_links, group);
-            at = self.group_tree.first();
-            self.groups.at_mut(group).vdisktime = vdisktime;
-            renumbered.insert(&mut self.group_links, group, vdisktime);
-            vdisktime = vdisktime.saturating_add(1);
-        }
-        self.group_tree = renumbered;
+        self.group_order.renumber(&mut self.groups);
     }
 
     /// Whether service is counted in requests instead of time, for devices that serve many at once
     /// (IOPS mode).
     #[inline]
     pub(super) fn is_iops_mode(&self) -> bool {
-        self.profile.has_iops_mode && self.settings.slice_idle_ticks == 0 && self.hw_tag != Some(false)
+        self.profile.has_iops_mode && self.settings.slice_idle_ticks == 0 && self.device.may_queue()
     }
 
     /// Renumbers the groups if the mode has changed since the last charge, because their service so
     /// far was counted in another unit (quirk Q15 of docs/specifications/cfq.md).
     #[inline]
     pub(super) fn notice_mode(&mut self) {
-        let is_iops_mode = self.is_iops_mode();
-        if is_iops_mode != self.was_iops_mode {
-            self.was_iops_mode = is_iops_mode;
+        if self.group_order.change_unit(self.is_iops_mode()) {
             self.renumber();
         }
     }
@@ -180,8 +151,9 @@ impl Cfq {
     pub(super) fn account_turn(&mut self, turn_charge: &TurnCharge) {
         let group = turn_charge.group;
         self.save_workload(group);
-        let (time_ns, unaccounted_ns) = (self.ticks.ns(turn_charge.in_slice), self.ticks.ns(turn_charge.unaccounted));
-        let now_ns = self.now_ns;
+        let (time_ns, unaccounted_ns) =
+            (self.clock.ticks().ns(turn_charge.in_slice), self.clock.ticks().ns(turn_charge.unaccounted));
+        let now_ns = self.clock.now_ns();
         let Some(state) = self.groups.get_mut(group) else { return };
         state.account.time_ns = state.account.time_ns.wrapping_add(time_ns);
         state.account.unaccounted_ns = state.account.unaccounted_ns.wrapping_add(unaccounted_ns);
@@ -194,7 +166,7 @@ impl Cfq {
     #[inline(never)]
     pub(super) fn log_vdisktime(&mut self, group: u32) {
         let vdisktime = self.groups.at(group).vdisktime;
-        self.log_group(group, "served: vt={0} min_vt={1}", &[vdisktime, self.min_vdisktime]);
+        self.log_group(group, "served: vt={0} min_vt={1}", &[vdisktime, self.group_order.min_vdisktime()]);
     }
 
     #[cold]
@@ -220,7 +192,7 @@ impl Cfq {
         } else {
             scaled_charge(charge, state.weight)
         };
-        let is_in_order = self.group_links.is_linked(group);
+        let is_in_order = self.group_order.holds(group);
         if is_in_order {
             self.leave_order(group);
         }
@@ -234,7 +206,7 @@ impl Cfq {
     /// Saves how much time the present workload has left, for the group's next turn.
     fn save_workload(&mut self, group: u32) {
         let Workload { class, kind, expires_ticks, .. } = self.serving;
-        let left = expires_ticks.saturating_sub(self.now);
+        let left = expires_ticks.saturating_sub(self.clock.now());
         let state = self.groups.at_mut(group);
         state.saved_slice_ticks = left;
         if left > 0 {
@@ -244,7 +216,7 @@ impl Cfq {
 
     /// Number of a group's busy sync queues that are not of the idle class.
     fn sync_busy(&self, group: u32) -> u32 {
-        let idle = self.trees.at(self.tree_index(group, Class::Idle, WorkloadType::Sync)).len();
+        let idle = self.trees.len(self.tree_index(group, Class::Idle, WorkloadType::Sync));
         let busy = self.groups.at(group).busy_queues;
         busy.saturating_sub(self.async_busy(group)).saturating_sub(idle)
     }
@@ -252,10 +224,10 @@ impl Cfq {
     /// The time for which a queue had the device.
     fn usage(&self, queue: u32) -> Usage {
         let queue = self.queues.at(queue);
-        let (now, start) = (self.now, queue.slice_start_ticks);
+        let (now, start) = (self.clock.now(), queue.slice_start_ticks);
         if start == 0 || start == now {
             let since_dispatch = now.saturating_sub(queue.dispatch_start_ticks);
-            return Usage { in_slice: since_dispatch.max(self.ticks.jiffy_ticks), unaccounted: 0 };
+            return Usage { in_slice: since_dispatch.max(self.clock.ticks().jiffy_ticks), unaccounted: 0 };
         }
         let elapsed = now.saturating_sub(start);
         let in_slice = elapsed.min(queue.allocated_slice_ticks);
@@ -267,16 +239,14 @@ impl Cfq {
 
     /// Chooses the group with the least service, and its workload.
     pub(super) fn choose_group(&mut self) {
-        let Some(group) = self.group_tree.first() else { return };
-        let vdisktime = self.group_links.key(group).unwrap_or(0);
-        self.min_vdisktime = self.min_vdisktime.max(vdisktime);
+        let Some(group) = self.group_order.choose_first() else { return };
         let state = self.groups.at(group);
         self.serving.group = group;
         if state.saved_slice_ticks > 0 {
-            self.serving.expires_ticks = self.now.saturating_add(state.saved_slice_ticks);
+            self.serving.expires_ticks = self.clock.now().saturating_add(state.saved_slice_ticks);
             (self.serving.class, self.serving.kind) = (state.saved_class, state.saved_type);
         } else {
-            self.serving.expires_ticks = self.now.saturating_sub(1);
+            self.serving.expires_ticks = self.clock.now().saturating_sub(1);
         }
         self.choose_workload(group);
     }
@@ -290,19 +260,19 @@ impl Cfq {
             Class::BestEffort
         } else {
             self.serving.class = Class::Idle;
-            self.serving.expires_ticks = self.now.saturating_add(self.ticks.jiffy_ticks);
+            self.serving.expires_ticks = self.clock.now().saturating_add(self.clock.ticks().jiffy_ticks);
             return;
         };
         self.serving.class = class;
         let starts_anew = self.profile.has_late_rules && class != original;
-        let tree = self.trees.at(self.tree_index(group, class, self.serving.kind));
-        if !starts_anew && !tree.is_empty() && self.now <= self.serving.expires_ticks {
+        let tree = self.tree_index(group, class, self.serving.kind);
+        if !starts_anew && self.trees.len(tree) > 0 && self.clock.now() <= self.serving.expires_ticks {
             return;
         }
         self.serving.kind = self.first_type(group, class);
         let slice = self.workload_slice(group, class, self.serving.kind);
         self.log("workload slice:{0}", &[slice]);
-        self.serving.expires_ticks = self.now.saturating_add(slice);
+        self.serving.expires_ticks = self.clock.now().saturating_add(slice);
         if self.profile.no_idle == NoIdle::PerWorkload {
             self.serving.requires_idle = false;
         }
@@ -312,8 +282,7 @@ impl Cfq {
     fn first_type(&self, group: u32, class: Class) -> WorkloadType {
         let mut first = (i64::MAX, WorkloadType::SyncNoIdle);
         for kind in WORKLOAD_TYPES {
-            let head = self.trees.at(self.tree_index(group, class, kind)).first();
-            let key = head.and_then(|head| self.service_links.key(head)).map(decoded);
+            let key = self.trees.first_key(self.tree_index(group, class, kind));
             if let Some(key) = key.filter(|key| *key < first.0) {
                 first = (key, kind);
             }

@@ -14,7 +14,7 @@ impl Cfq {
     /// Idles the device for the empty active queue, if that pays.
     #[inline(never)]
     pub(super) fn arm_timer(&mut self) {
-        let queue = self.active;
+        let queue = self.engine.active;
         if self.profile.has_one_level {
             self.arm_at_first(queue);
             return;
@@ -33,8 +33,8 @@ impl Cfq {
         if self.queues.at(queue).dispatched > 0 || !self.awaited_issuer_alive() {
             return;
         }
-        let think = self.contexts.at(self.active_context).think;
-        let left = self.queues.at(queue).slice_end_ticks.saturating_sub(self.now);
+        let think = self.contexts.at(self.engine.active_context).think;
+        let left = self.queues.at(queue).slice_end_ticks.saturating_sub(self.clock.now());
         if think.is_above(left) {
             if self.messages.is_on() {
                 self.log_queue(queue, "Not idling. think_time:{0}", &[think.mean_ticks()]);
@@ -55,7 +55,7 @@ impl Cfq {
 
     /// Whether the issuer that is waited for is known and has not exited.
     fn awaited_issuer_alive(&self) -> bool {
-        self.active_context != NIL && self.contexts.at(self.active_context).is_alive
+        self.engine.active_context != NIL && self.contexts.at(self.engine.active_context).is_alive
     }
 
     fn may_wait_for_group(&self, queue: u32) -> bool {
@@ -65,7 +65,7 @@ impl Cfq {
         }
         // Quirk Q17 of docs/specifications/cfq.md: the tree's think time is used, although the device is
         // idled for the group.
-        let tree = self.tree_thinks.get(state.tree);
+        let tree = self.trees.think(state.tree);
         !self.profile.has_wide_think_times || !tree.is_some_and(|think| think.is_above(self.settings.group_idle_ticks))
     }
 
@@ -74,34 +74,34 @@ impl Cfq {
         if idle == 0 || !self.queues.at(queue).has(Marks::IDLE_WINDOW) || !self.awaited_issuer_alive() {
             return;
         }
-        let seek = self.contexts.at(self.active_context).seek;
+        let seek = self.contexts.at(self.engine.active_context).seek;
         let is_seeky = seek.is_valid() && seek.mean_sectors > SEEKY_ABOVE_SECTORS;
-        let span = if is_seeky { idle.min(self.ticks.seeky_patience_ticks) } else { idle };
+        let span = if is_seeky { idle.min(self.clock.ticks().seeky_patience_ticks) } else { idle };
         self.start_timer(queue, span, false);
         self.log_queue(queue, "arm_idle: {0}", &[span]);
     }
 
     fn start_timer(&mut self, queue: u32, span: u64, is_for_group: bool) {
         self.queues.at_mut(queue).marks.set(Marks::WAIT_REQUEST);
-        self.timer_at = Some(self.now.saturating_add(span));
-        self.waits_for_group = is_for_group;
-        self.idle_since_ns = Some(self.now_ns);
+        self.engine.timer_at = Some(self.clock.now().saturating_add(span));
+        self.engine.waits_for_group = is_for_group;
+        self.engine.idle_since_ns = Some(self.clock.now_ns());
     }
 
     /// Ends the idling; the time is charged to the active queue's group.
     pub(super) fn cancel_timer(&mut self) {
-        self.timer_at = None;
+        self.engine.timer_at = None;
         self.account_idling();
     }
 
     /// Accounts the end of an idle period; the timer may stay armed.
     pub(super) fn account_idling(&mut self) {
-        let Some(since) = self.idle_since_ns.take() else { return };
-        if self.active == NIL {
+        let Some(since) = self.engine.idle_since_ns.take() else { return };
+        if self.engine.active == NIL {
             return;
         }
-        let group = self.queues.at(self.active).group;
-        let waited = self.now_ns.saturating_sub(since);
+        let group = self.queues.at(self.engine.active).group;
+        let waited = self.clock.now_ns().saturating_sub(since);
         let account = &mut self.groups.at_mut(group).account;
         account.idle_ns = account.idle_ns.wrapping_add(waited);
     }
@@ -109,10 +109,10 @@ impl Cfq {
     /// The idle timer fired: no request came.
     pub(super) fn timer_fired(&mut self) -> Wake {
         self.log("idle timer fired", &[]);
-        self.timer_at = None;
-        let queue = self.active;
+        self.engine.timer_at = None;
+        let queue = self.engine.active;
         if queue == NIL {
-            self.idle_since_ns = None;
+            self.engine.idle_since_ns = None;
             return Wake::All;
         }
         let state = self.queues.at(queue);
@@ -121,7 +121,7 @@ impl Cfq {
             return Wake::All;
         }
         if !self.is_slice_used(queue) {
-            if self.busy_queues == 0 {
+            if self.engine.busy_queues == 0 {
                 return Wake::No;
             }
             if !is_empty {
@@ -150,14 +150,14 @@ impl Cfq {
         if self.is_slice_used(queue) {
             return true;
         }
-        let left = state.slice_end_ticks.saturating_sub(self.now);
-        if self.active_context != NIL {
-            let think = self.contexts.at(self.active_context).think;
+        let left = state.slice_end_ticks.saturating_sub(self.clock.now());
+        if self.engine.active_context != NIL {
+            let think = self.contexts.at(self.engine.active_context).think;
             if think.is_above(left) {
                 return true;
             }
         }
-        let jiffy = self.ticks.jiffy_ticks;
+        let jiffy = self.clock.ticks().jiffy_ticks;
         if is_wide { left <= jiffy } else { left == jiffy }
     }
 
@@ -167,7 +167,7 @@ impl Cfq {
             return true;
         }
         self.serving.requires_idle |= !is_last;
-        let group = self.queues.at(self.active).group;
+        let group = self.queues.at(self.engine.active).group;
         self.serving.kind == WorkloadType::Sync || self.serving.requires_idle || self.groups.at(group).busy_queues == 1
     }
 }

@@ -59,7 +59,7 @@ impl Cfq {
         group: Option<GroupId>,
         queue: Option<(ContextId, bool)>,
     ) -> Option<&mut Message> {
-        let message = self.messages.begin(self.now_ns, text)?;
+        let message = self.messages.begin(self.clock.now_ns(), text)?;
         (message.group, message.queue) = (group, queue);
         for (place, number) in message.numbers.iter_mut().zip(numbers) {
             *place = *number;

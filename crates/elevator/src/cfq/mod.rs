@@ -24,23 +24,32 @@ mod arrival;
 mod by_sector;
 mod check;
 mod choose_request;
+mod clock;
 mod completion;
 mod construction;
 mod contexts;
 mod cooperate;
+mod device;
 mod dispatch;
 mod drain;
 mod expire;
+mod group_order;
 mod group_schedule;
+mod groups;
 mod hierarchy;
 mod idle;
+mod load;
 mod log;
+mod order;
 mod preempt;
 mod profile;
+mod queues;
+mod sectors;
 mod select;
 mod service_tree;
 mod slices;
 mod state;
+mod trees;
 mod tunables;
 mod two_level;
 
@@ -50,15 +59,26 @@ use crate::interface::{Admission, Dispatch, Elevator, Hint, Merge, MergeSearch, 
 use crate::locking::{BESIDE_WITH_ISSUERS, Locking};
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
-use crate::structures::{Array, Links, List, NIL, SortedLinks, Tree};
+use crate::structures::{Array, NIL};
 use crate::traits::{Passing, Traits};
 use crate::tunable::{SettingError, Tunable};
+use clock::Clock;
+use contexts::Contexts;
+use device::Device;
+use drain::Drain;
+use group_order::GroupOrder;
+use groups::Groups;
 use hoistway_block::time::is_due;
 use hoistway_block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
-use profile::{Profile, Splits};
-use state::{Context, Group, Held, Marks, Queue, Slot, ThinkTime, Workload};
-use tunables::{Settings, Ticks};
-use two_level::Instance;
+use load::Load;
+use order::Order;
+use profile::Profile;
+use queues::Queues;
+use sectors::Sectors;
+use state::{Held, Marks, Slot, ThinkTime, Workload};
+use trees::Trees;
+use tunables::Settings;
+use two_level::{Instance, Separate};
 pub use two_level::{Tarasov, Uchida};
 
 crate::reasons! {
@@ -82,80 +102,30 @@ pub struct Cfq {
     /// A copy, because every event reads it.
     profile: Profile,
     settings: Settings,
-    ticks: Ticks,
-    is_rotational: bool,
-    /// The time of the current event, in ticks and in ns; before the first event, the maximum.
-    now: u64,
-    now_ns: Nanos,
-    has_begun: bool,
+    clock: Clock,
+    device: Device,
+    load: Load,
 
     slots: Array<Slot>,
-    sort_links: SortedLinks,
-    /// A slot is in its queue's fifo or in the list `head`, so one set of links serves both.
-    fifo_links: Links,
-    head: List,
+    order: Order,
+    queues: Queues,
+    /// By the sector of their next request.
+    sectors: Sectors,
+    contexts: Contexts,
 
-    queues: Array<Queue>,
-    first_free_queue: u32,
-    service_links: SortedLinks,
-    sector_links: SortedLinks,
-    sector_trees: Array<Tree>,
-    /// Queues whose position in the orders by sector is out of date (see `by_sector.rs`).
-    stale: List,
-    stale_links: Links,
-    contexts: Array<Context>,
-    async_queues: Array<u32>,
-
-    groups: Array<Group>,
-    /// For each group, the sum of the accounts of its removed descendants, in forms where groups
-    /// form a tree; otherwise empty.
-    removed: Array<GroupAccount>,
-    trees: Array<Tree>,
-    /// Think times of service trees, in forms that use them.
-    tree_thinks: Array<ThinkTime>,
-    group_links: SortedLinks,
-    group_tree: Tree,
-    min_vdisktime: u64,
-    total_weight: u64,
-    was_iops_mode: bool,
+    groups: Groups,
+    trees: Trees,
+    group_order: GroupOrder,
     serving: Workload,
 
-    /// The active queue, or NIL; and the issuer of the first request of its turn.
-    active: u32,
-    active_context: u32,
-    /// The active queue if its last reference was dropped during this event, otherwise NIL.
-    deferred_free: u32,
-    busy_queues: u32,
-    busy_sync_queues: u32,
-    requests_queued: u32,
-    in_driver: u32,
-    /// From the choice to the completion: requests of async queues, of sync queues.
-    in_flight: [u32; 2],
-    last_position_sectors: u64,
-    last_delayed_sync_ticks: u64,
-
-    /// Whether the device queues commands; `None` counts as yes (Q2).
-    hw_tag: Option<bool>,
-    deepest: u32,
-    depth_samples: u32,
-
-    timer_at: Option<u64>,
-    idle_since_ns: Option<Nanos>,
-    waits_for_group: bool,
+    /// The turn of the engine, or, with an engine per group, of the loaded group's.
+    engine: Instance,
     /// The last choice was to idle the device, and no event has occurred since.
     is_holding: bool,
 
-    /// Rounds of CFQ of 2.6.26: requests moved out of their queues, to be dispatched next.
-    round: List,
-    /// Which queues are in the groups of their issuers.
-    splits: Splits,
-    /// In forms with an engine per group: the state of each group's engine while another one is
-    /// loaded; otherwise empty.
-    instances: Array<Instance>,
-    /// The group whose instance is loaded into the fields above.
-    loaded: u32,
-    draining: u32,
-    drained: u64,
+    /// What groups have separately.
+    separate: Separate,
+    drain: Drain,
     messages: Messages,
     violations: u32,
 }
@@ -197,7 +167,7 @@ impl Elevator for Cfq {
 
     fn merge(&mut self, _requests: &Requests, bio: &Bio, _now: Nanos) -> Merge {
         let queue = self.queues.at(self.present_queue(bio));
-        match queue.sorted.find_exact(&self.sort_links, bio.extent.end()) {
+        match self.order.at_sector(queue, bio.extent.end()) {
             Some(slot) => Merge::Into(self.slots.at(slot).id, Side::Front),
             None => Merge::No(Hint::None),
         }
@@ -242,11 +212,11 @@ impl Elevator for Cfq {
     }
 
     fn former(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
-        Some(self.slots.at(self.sort_links.prev(id.slot())?).id)
+        Some(self.slots.at(self.order.prev(id.slot())?).id)
     }
 
     fn latter(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
-        Some(self.slots.at(self.sort_links.next(id.slot())?).id)
+        Some(self.slots.at(self.order.next(id.slot())?).id)
     }
 
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
@@ -282,7 +252,7 @@ impl Elevator for Cfq {
 
     fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId> {
         self.tick(now);
-        if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
+        if let Some(slot) = self.order.take_head() {
             let entry = self.slots.at_mut(slot);
             entry.held = if entry.queue == NIL { Held::Nowhere } else { Held::Dispatched };
             return Some(entry.id);
@@ -299,7 +269,7 @@ impl Elevator for Cfq {
     }
 
     fn has_work(&self, _queue: HardwareQueue) -> bool {
-        !self.head.is_empty() || !self.round.is_empty() || (self.requests_queued > 0 && !self.is_holding)
+        self.order.has_outside() || (self.load.requests() > 0 && !self.is_holding)
     }
 
     fn started(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
@@ -316,7 +286,7 @@ impl Elevator for Cfq {
         let slot = *self.slots.at(id.slot());
         if slot.id == id && slot.held == Held::Dispatched {
             self.deactivate(id.slot());
-            self.log_queue(slot.queue, "deactivate rq, drv={0}", &[u64::from(self.in_driver)]);
+            self.log_queue(slot.queue, "deactivate rq, drv={0}", &[u64::from(self.device.in_driver())]);
         }
         Wake::No
     }
@@ -342,7 +312,7 @@ impl Elevator for Cfq {
             // device.
             Held::Dispatched => self.leave_device(id.slot()),
             Held::Round => {
-                self.round.remove(&mut self.fifo_links, id.slot());
+                self.order.remove_from_round(id.slot());
                 self.leave_device(id.slot());
             }
             Held::Queued => {
@@ -350,7 +320,7 @@ impl Elevator for Cfq {
                 self.leave_if_empty(queue);
             }
             Held::Head => {
-                self.head.remove(&mut self.fifo_links, id.slot());
+                self.order.remove_head(id.slot());
                 if queue != NIL {
                     self.leave_device(id.slot());
                 }
@@ -362,13 +332,13 @@ impl Elevator for Cfq {
     }
 
     fn next_timer(&self) -> Option<Nanos> {
-        self.timer_at.map(|at| self.ticks.ns(at))
+        self.engine.timer_at.map(|at| self.clock.ticks().ns(at))
     }
 
     fn timer(&mut self, _requests: &Requests, now: Nanos) -> Wake {
         self.tick(now);
-        match self.timer_at {
-            Some(at) if is_due(self.now, at) => self.timer_fired(),
+        match self.engine.timer_at {
+            Some(at) if is_due(self.clock.now(), at) => self.timer_fired(),
             _ => Wake::No,
         }
     }
@@ -380,10 +350,8 @@ impl Elevator for Cfq {
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
         self.tick(now);
-        let think = ThinkTime::since(self.now);
-        if let Some(removed) = self.removed.get_mut(group.0) {
-            *removed = GroupAccount::ZERO;
-        }
+        let think = ThinkTime::since(self.clock.now());
+        self.groups.forget_inheritance(group.0);
         if let Some(state) = self.groups.get_mut(group.0) {
             state.begin(&self.profile, group, settings);
             state.think = think;
@@ -417,7 +385,7 @@ impl Elevator for Cfq {
 
     fn setting(&self, index: usize) -> Option<i64> {
         let id = *self.profile.tunable_ids.get(index)?;
-        Some(self.settings.get(id, &self.ticks))
+        Some(self.settings.get(id, self.clock.ticks()))
     }
 
     fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
@@ -425,7 +393,7 @@ impl Elevator for Cfq {
         let (Some(id), Some(row)) = (self.profile.tunable_ids.get(index), self.profile.rows.get(index)) else {
             return Err(SettingError::Unknown);
         };
-        self.settings.set(*id, row, &self.ticks, value)
+        self.settings.set(*id, row, self.clock.ticks(), value)
     }
 
     fn group_account(&self, group: GroupId) -> Option<GroupAccount> {
@@ -433,7 +401,7 @@ impl Elevator for Cfq {
     }
 
     fn removed_account(&self, group: GroupId) -> Option<GroupAccount> {
-        self.removed.get(group.0).copied()
+        self.groups.inheritance(group.0).copied()
     }
 
     fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
@@ -463,7 +431,7 @@ impl Cfq {
     /// everything, or it has already left its queue in a round.
     #[inline]
     fn next_outside_queues(&mut self) -> Option<Dispatch> {
-        if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
+        if let Some(slot) = self.order.take_head() {
             let entry = self.slots.at_mut(slot);
             // A request that came back from the driver stays counted as dispatched.
             entry.held = if entry.queue == NIL { Held::Nowhere } else { Held::Dispatched };
@@ -477,21 +445,17 @@ impl Cfq {
     #[inline]
     fn tick(&mut self, now: Nanos) {
         self.is_holding = false;
-        // Events come in groups: a request is allocated, inserted and chosen at the same time.
-        if now != self.now_ns {
-            self.advance(now);
+        let is_first = self.clock.is_before_first();
+        self.clock.set(now);
+        if is_first {
+            self.begin();
         }
     }
 
-    #[inline]
-    fn advance(&mut self, now: Nanos) {
-        self.now_ns = now;
-        self.now = self.ticks.follow(self.now, now);
-        if !self.has_begun {
-            self.has_begun = true;
-            // At first, assumes that a sync request was last late a second ago.
-            self.last_delayed_sync_ticks = self.now.wrapping_sub(self.ticks.second_ticks);
-        }
+    /// The first event: assumes that a sync request was last late a second ago.
+    #[cold]
+    fn begin(&mut self) {
+        self.load.sync_was_late(self.clock.now().wrapping_sub(self.clock.ticks().second_ticks));
     }
 
     /// Gives a request the deadline and the fifo position of a request that was merged into it, if
@@ -500,8 +464,7 @@ impl Cfq {
         let (kept, absorbed) = (*self.slots.at(keep), *self.slots.at(gone));
         let queue = self.queues.at_mut(kept.queue);
         if absorbed.due_ticks < kept.due_ticks {
-            queue.fifo.remove(&mut self.fifo_links, keep);
-            queue.fifo.insert_before(&mut self.fifo_links, gone, keep);
+            self.order.move_before(queue, gone, keep);
             self.slots.at_mut(keep).due_ticks = absorbed.due_ticks;
         }
         if queue.next == gone {
@@ -515,7 +478,7 @@ impl Cfq {
     /// dispatch as well.
     fn leave_if_empty(&mut self, queue: u32) {
         let state = self.queues.at(queue);
-        let may_leave = queue != self.active || self.profile.has_one_level;
+        let may_leave = queue != self.engine.active || self.profile.has_one_level;
         if state.is_empty() && state.has(Marks::ON_RR) && may_leave {
             self.become_idle(queue);
         }

@@ -12,13 +12,13 @@ impl Cfq {
     /// docs/specifications/cfq.md, section 7.3.
     #[inline(never)]
     pub(super) fn should_preempt(&self, queue: u32, slot: u32) -> bool {
-        if self.active == NIL {
+        if self.engine.active == NIL {
             return false;
         }
         if self.profile.has_one_level {
             return self.should_preempt_at_first(queue, slot);
         }
-        let (other, active) = (self.queues.at(queue), self.queues.at(self.active));
+        let (other, active) = (self.queues.at(queue), self.queues.at(self.engine.active));
         let entry = self.slots.at(slot);
         if other.is_idle_class() {
             return false;
@@ -42,14 +42,14 @@ impl Cfq {
         if !is_kin {
             return false;
         }
-        if self.is_slice_used(self.active) {
+        if self.is_slice_used(self.engine.active) {
             return true;
         }
         let is_higher = other.is_real_time() && !active.is_real_time();
         if is_late && is_higher {
             return true;
         }
-        let is_second = is_late || self.trees.at(other.tree).len() == 2;
+        let is_second = is_late || self.trees.len(other.tree) == 2;
         let is_tree_mate = self.serving.kind == WorkloadType::SyncNoIdle
             && other.workload_type() == WorkloadType::SyncNoIdle
             && is_second
@@ -57,23 +57,23 @@ impl Cfq {
         if is_tree_mate || is_higher || (entry.is_favoured && active.favoured == 0) {
             return true;
         }
-        if is_late && active.is_empty() && !self.is_worth_waiting(self.active) {
+        if is_late && active.is_empty() && !self.is_worth_waiting(self.engine.active) {
             return true;
         }
         // Rule 12: the device is not idled for a distant request while a close one is there.
-        self.active_context != NIL && active.has(Marks::WAIT_REQUEST) && self.is_close(slot, CLOSE_SECTORS)
+        self.engine.active_context != NIL && active.has(Marks::WAIT_REQUEST) && self.is_close(slot, CLOSE_SECTORS)
     }
 
     /// CFQ of 2.6.26 compares the slice before any class, and has no rule for real time.
     fn should_preempt_at_first(&self, queue: u32, slot: u32) -> bool {
-        let (other, active) = (self.queues.at(queue), self.queues.at(self.active));
+        let (other, active) = (self.queues.at(queue), self.queues.at(self.engine.active));
         let entry = self.slots.at(slot);
         if other.group != active.group {
             // The layer above decides between groups: the other queue would not be served, only the
             // active queue's turn would end.
             return false;
         }
-        if self.is_slice_used(self.active) {
+        if self.is_slice_used(self.engine.active) {
             return true;
         }
         if other.is_idle_class() {
@@ -85,23 +85,23 @@ impl Cfq {
         if entry.is_favoured && active.favoured == 0 {
             return true;
         }
-        let seek = self.contexts.at(self.active_context).seek;
-        self.active_context != NIL
+        let seek = self.contexts.at(self.engine.active_context).seek;
+        self.engine.active_context != NIL
             && active.has(Marks::WAIT_REQUEST)
             && seek.is_valid()
             && self.is_close(slot, seek.mean_sectors)
     }
 
     fn is_close(&self, slot: u32, within_sectors: u64) -> bool {
-        let sector = self.sort_links.key(slot).unwrap_or(0);
-        sector.abs_diff(self.last_position_sectors) <= within_sectors
+        let sector = self.order.key(slot).unwrap_or(0);
+        sector.abs_diff(self.device.last_sector()) <= within_sectors
     }
 
     /// Puts the preempting queue at the front of its tree; the tree is still chosen by the usual rules.
     pub(super) fn preempt(&mut self, queue: u32) {
         self.log_queue(queue, "preempt", &[]);
-        let kind_before = self.queues.at(self.active).workload_type();
-        self.expire(self.active, Rest::Kept);
+        let kind_before = self.queues.at(self.engine.active).workload_type();
+        self.expire(self.engine.active, Rest::Kept);
         let state = self.queues.at(queue);
         // Quirk Q3 of docs/specifications/cfq.md: otherwise the rest of the other type's workload would be
         // served first, so that nothing would be preempted.

@@ -39,20 +39,22 @@ impl Cfq {
     /// does not add a stack frame.
     #[inline(always)]
     pub(super) fn select_queue(&mut self) -> Selected {
-        let verdict = if self.active == NIL { Verdict::Over(NIL) } else { self.judge_active(self.active) };
+        let verdict =
+            if self.engine.active == NIL { Verdict::Over(NIL) } else { self.judge_active(self.engine.active) };
         self.carry_out(verdict)
     }
 
     /// Selects the queue to dispatch from by the rules of CFQ of 2.6.26.
     #[inline(always)]
     pub(super) fn select_at_first(&mut self) -> Selected {
-        let verdict = if self.active == NIL { Verdict::Over(NIL) } else { self.judge_at_first(self.active) };
+        let verdict =
+            if self.engine.active == NIL { Verdict::Over(NIL) } else { self.judge_at_first(self.engine.active) };
         self.carry_out(verdict)
     }
 
     #[inline(always)]
     fn carry_out(&mut self, verdict: Verdict) -> Selected {
-        let active = self.active;
+        let active = self.engine.active;
         let mut next = match verdict {
             Verdict::Keep => return Selected::Queue(active),
             Verdict::Wait(what) => return Selected::Waiting(what),
@@ -97,7 +99,7 @@ impl Cfq {
             }
             return Verdict::Over(cooperator);
         }
-        if self.timer_at.is_some() {
+        if self.engine.timer_at.is_some() {
             return Verdict::Wait(Waits::Timer);
         }
         if self.profile.has_wide_think_times {
@@ -128,7 +130,7 @@ impl Cfq {
             Verdict::Over(NIL)
         } else if !queue.is_empty() {
             Verdict::Keep
-        } else if self.timer_at.is_some() {
+        } else if self.engine.timer_at.is_some() {
             Verdict::Wait(Waits::Timer)
         } else if queue.dispatched > 0 && queue.has(Marks::IDLE_WINDOW) {
             Verdict::Wait(Waits::Completion)
@@ -141,7 +143,7 @@ impl Cfq {
     /// half of its slice is faster than the queue can feed it, so the device is no longer idled for
     /// the queue.
     fn forgive_deep_seeks(&mut self, active: u32) {
-        let now = self.now;
+        let now = self.clock.now();
         let queue = self.queues.at_mut(active);
         let left = queue.slice_end_ticks.saturating_sub(now);
         let elapsed = now.saturating_sub(queue.slice_start_ticks);
@@ -158,11 +160,11 @@ impl Cfq {
         if !self.profile.has_one_level {
             self.choose_group();
             let index = self.tree_index(self.serving.group, self.serving.class, self.serving.kind);
-            return self.trees.at(index).first().unwrap_or(NIL);
+            return self.trees.first(index).unwrap_or(NIL);
         }
         let group = if self.profile.is_below_a_layer() { self.serving.group } else { GroupId::ROOT.0 };
         for class in [Class::RealTime, Class::BestEffort, Class::Idle] {
-            if let Some(first) = self.trees.at(self.tree_index(group, class, WorkloadType::Sync)).first() {
+            if let Some(first) = self.trees.first(self.tree_index(group, class, WorkloadType::Sync)) {
                 return first;
             }
         }
@@ -181,7 +183,7 @@ impl Cfq {
             self.log_queue(queue, text, &numbers);
             self.cancel_timer();
         }
-        let now_ns = self.now_ns;
+        let now_ns = self.clock.now_ns();
         let group = self.groups.at_mut(self.queues.at(queue).group);
         let account = &mut group.account;
         account.queue_samples = account.queue_samples.wrapping_add(1);
@@ -194,10 +196,10 @@ impl Cfq {
             state.marks.clear(mark);
         }
         state.marks.set(Marks::SLICE_NEW);
-        (state.slice_start_ticks, state.dispatch_start_ticks) = (0, self.now);
+        (state.slice_start_ticks, state.dispatch_start_ticks) = (0, self.clock.now());
         (state.slice_end_ticks, state.allocated_slice_ticks) = (0, 0);
         (state.slice_dispatched, state.slice_sectors) = (0, 0);
-        self.active = queue;
+        self.engine.active = queue;
     }
 
     /// Whether the queue is worth idling for; writes a message if not.
@@ -206,7 +208,7 @@ impl Cfq {
         if !is_worth && self.messages.is_on() {
             let state = self.queues.at(queue);
             let asks_tree = !(state.is_idle_class() || self.never_idles());
-            let count = u64::from(self.trees.at(state.tree).len());
+            let count = u64::from(self.trees.len(state.tree));
             if asks_tree {
                 self.log_queue(queue, "Not idling. st->count:{0}", &[count]);
             }
@@ -233,14 +235,14 @@ impl Cfq {
 
     fn is_last_of_its_tree(&self, queue: &Queue) -> bool {
         let is_slow = self.profile.has_wide_think_times
-            && self.tree_thinks.get(queue.tree).is_some_and(|think| think.is_above(self.settings.slice_idle_ticks));
-        self.trees.at(queue.tree).len() == 1 && queue.is_sync() && !is_slow
+            && self.trees.think(queue.tree).is_some_and(|think| think.is_above(self.settings.slice_idle_ticks));
+        self.trees.len(queue.tree) == 1 && queue.is_sync() && !is_slow
     }
 
     /// Whether positioning costs nothing and the device queues commands, or is not yet known not
     /// to.
     #[inline]
     pub(super) fn positioning_is_free(&self) -> bool {
-        !self.is_rotational && self.hw_tag != Some(false)
+        !self.device.is_rotational() && self.device.may_queue()
     }
 }

@@ -7,17 +7,6 @@ use super::state::{Marks, TREES_PER_GROUP, WorkloadType, class_number};
 use crate::structures::NIL;
 use hoistway_block::{Class, GroupId};
 
-/// Keys are signed, but trees compare unsigned numbers.
-#[inline]
-const fn encoded(key: i64) -> u64 {
-    key.cast_unsigned() ^ (1 << 63)
-}
-
-#[inline]
-pub const fn decoded(key: u64) -> i64 {
-    (key ^ (1 << 63)).cast_signed()
-}
-
 impl Cfq {
     /// Index of a service tree.
     #[inline]
@@ -39,8 +28,8 @@ impl Cfq {
         let state = self.queues.at_mut(queue);
         state.marks.set(Marks::ON_RR);
         let is_sync = state.is_sync();
-        self.busy_queues = self.busy_queues.wrapping_add(1);
-        self.busy_sync_queues = self.busy_sync_queues.wrapping_add(u32::from(is_sync));
+        self.engine.busy_queues = self.engine.busy_queues.wrapping_add(1);
+        self.load.add_queue(is_sync);
         self.link(queue, Place::Behind);
     }
 
@@ -57,8 +46,8 @@ impl Cfq {
         self.unlink(queue);
         self.note_next(queue);
         self.group_queue_removed(group);
-        self.busy_queues = self.busy_queues.wrapping_sub(1);
-        self.busy_sync_queues = self.busy_sync_queues.wrapping_sub(u32::from(is_sync));
+        self.engine.busy_queues = self.engine.busy_queues.wrapping_sub(1);
+        self.load.remove_queue(is_sync);
     }
 
     /// Moves a busy queue to its new position after its slice.
@@ -86,12 +75,12 @@ impl Cfq {
         let (group, class, kind, old_tree) = (state.group, state.class, state.workload_type(), state.tree);
         let index = self.tree_index(group, class, kind);
         let key = self.key_of(queue, index, place);
-        if old_tree == index && self.service_links.key(queue) == Some(encoded(key)) {
+        if old_tree == index && self.trees.key(queue) == Some(key) {
             return false;
         }
         let was_linked = old_tree != NIL;
         self.unlink(queue);
-        let inserted = self.trees.at_mut(index).insert(&mut self.service_links, queue, encoded(key));
+        let inserted = self.trees.insert(index, queue, key);
         if !inserted {
             self.count_violation();
             return false;
@@ -102,28 +91,32 @@ impl Cfq {
 
     fn unlink(&mut self, queue: u32) {
         let tree = core::mem::replace(&mut self.queues.at_mut(queue).tree, NIL);
-        if tree != NIL && !self.trees.at_mut(tree).remove(&mut self.service_links, queue) {
+        if tree != NIL && !self.trees.remove(tree, queue) {
             self.count_violation();
         }
     }
 
     fn key_of(&mut self, queue: u32, index: u32, place: Place) -> i64 {
-        let now = self.now.cast_signed();
+        let now = self.clock.now().cast_signed();
         let state = self.queues.at(queue);
         if state.is_idle_class() {
             // Queues of the idle class are served in turn: a queue is placed behind the last one.
-            let last = self.trees.at(index).last().filter(|last| *last != queue);
-            let from = last.and_then(|last| self.service_links.key(last)).map_or(now, decoded);
-            return from.saturating_add((self.ticks.second_ticks / 5).cast_signed());
+            let last = self.trees.last(index).filter(|last| *last != queue);
+            let from = last.and_then(|last| self.trees.key(last)).unwrap_or(now);
+            return from.saturating_add((self.clock.ticks().second_ticks / 5).cast_signed());
         }
         if place == Place::Front {
             if self.profile.has_one_level {
                 return 0;
             }
-            let first = self.trees.at(index).first().and_then(|first| self.service_links.key(first));
-            return first.map_or(now, decoded).saturating_sub(self.ticks.second_ticks.cast_signed());
+            return self
+                .trees
+                .first_key(index)
+                .unwrap_or(now)
+                .saturating_sub(self.clock.ticks().second_ticks.cast_signed());
         }
-        let busy = if self.profile.has_one_level { self.busy_queues } else { self.groups.at(state.group).busy_queues };
+        let busy =
+            if self.profile.has_one_level { self.engine.busy_queues } else { self.groups.at(state.group).busy_queues };
         let longest = priority_slice(self.settings.slice(true), 0);
         let offset = key_offset(i64::from(busy) - 1, longest, self.priority_slice_of(queue));
         let rest = core::mem::replace(&mut self.queues.at_mut(queue).slice_rest_ticks, 0);

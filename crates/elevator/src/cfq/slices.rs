@@ -81,7 +81,7 @@ impl Cfq {
             return target.saturating_mul(group.fraction) >> 12;
         }
         let part = target.saturating_mul(u64::from(group.weight));
-        part.checked_div(self.total_weight).unwrap_or(target)
+        part.checked_div(self.group_order.total_weight()).unwrap_or(target)
     }
 
     /// The length of a slice that begins now, shortened if many queues share; also used for the
@@ -108,7 +108,7 @@ impl Cfq {
     #[inline(never)]
     pub(super) fn begin_slice(&mut self, queue: u32) {
         let slice = self.current_slice(queue);
-        let now = self.now;
+        let now = self.clock.now();
         let state = self.queues.at_mut(queue);
         state.slice_start_ticks = now;
         state.slice_end_ticks = now.saturating_add(slice);
@@ -119,7 +119,7 @@ impl Cfq {
 
     /// How long a type of a class may have the device in its group's turn.
     pub(super) fn workload_slice(&self, group: u32, class: Class, kind: WorkloadType) -> u64 {
-        let count = u64::from(self.trees.at(self.tree_index(group, class, kind)).len());
+        let count = u64::from(self.trees.len(self.tree_index(group, class, kind)));
         let place = class_number(class) as usize;
         let average = self.groups.at(group).busy_average.get(place).copied().unwrap_or(0);
         let among = u64::from(average.max(self.class_busy(group, class)));
@@ -127,28 +127,28 @@ impl Cfq {
         let mut slice = whole.saturating_mul(count).checked_div(among).unwrap_or(whole);
         if kind == WorkloadType::Async {
             let target = self.settings.target_latency_ticks.saturating_mul(u64::from(self.async_busy(group)));
-            slice = slice.min(target.checked_div(u64::from(self.busy_queues)).unwrap_or(slice));
+            slice = slice.min(target.checked_div(u64::from(self.engine.busy_queues)).unwrap_or(slice));
             let asynchronous = slice.saturating_mul(self.settings.slice(false));
             slice = asynchronous.checked_div(self.settings.slice(true)).unwrap_or(slice);
         } else {
             slice = slice.max(self.settings.slice_idle_ticks.saturating_mul(2));
         }
-        slice.max(SHORTEST_WORKLOAD_JIFFIES.saturating_mul(self.ticks.jiffy_ticks))
+        slice.max(SHORTEST_WORKLOAD_JIFFIES.saturating_mul(self.clock.ticks().jiffy_ticks))
     }
 
     /// Number of busy queues of a class in a group.
     pub(super) fn class_busy(&self, group: u32, class: Class) -> u32 {
         let mut busy = 0_u32;
         for kind in WORKLOAD_TYPES {
-            busy = busy.wrapping_add(self.trees.at(self.tree_index(group, class, kind)).len());
+            busy = busy.wrapping_add(self.trees.len(self.tree_index(group, class, kind)));
         }
         busy
     }
 
     /// Number of busy async queues of a group.
     pub(super) fn async_busy(&self, group: u32) -> u32 {
-        let best_effort = self.trees.at(self.tree_index(group, Class::BestEffort, WorkloadType::Async)).len();
-        let real_time = self.trees.at(self.tree_index(group, Class::RealTime, WorkloadType::Async)).len();
+        let best_effort = self.trees.len(self.tree_index(group, Class::BestEffort, WorkloadType::Async));
+        let real_time = self.trees.len(self.tree_index(group, Class::RealTime, WorkloadType::Async));
         best_effort.wrapping_add(real_time)
     }
 
@@ -156,7 +156,7 @@ impl Cfq {
     #[inline]
     pub(super) fn is_slice_used(&self, queue: u32) -> bool {
         let queue = self.queues.at(queue);
-        !queue.has(Marks::SLICE_NEW) && self.now >= queue.slice_end_ticks
+        !queue.has(Marks::SLICE_NEW) && self.clock.now() >= queue.slice_end_ticks
     }
 }
 

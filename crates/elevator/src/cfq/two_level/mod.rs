@@ -19,7 +19,7 @@ mod instance;
 mod tarasov;
 mod uchida;
 
-pub use instance::Instance;
+pub use instance::{Instance, Separate};
 
 use super::Cfq;
 use super::expire::Rest;
@@ -161,8 +161,8 @@ impl<L: Layer> TwoLevel<L> {
 
     /// What the device waits for while the active group keeps it without a queued request.
     fn waits(&self) -> Dispatch {
-        match self.engine.timer_at {
-            Some(at) => Dispatch::Hold { until: self.engine.ticks.ns(at), reason: Why::WaitsForQueue.into() },
+        match self.engine.engine.timer_at {
+            Some(at) => Dispatch::Hold { until: self.engine.clock.ticks().ns(at), reason: Why::WaitsForQueue.into() },
             None => Dispatch::Throttled,
         }
     }
@@ -260,7 +260,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
         self.layer.interrupt(&mut self.engine);
         // Drains one group until it has no requests, then the next.
         if self.engine.queued_in(self.engine.serving.group) == 0
-            && let Some(group) = self.engine.group_tree.first()
+            && let Some(group) = self.engine.group_order.first()
         {
             self.engine.serving.group = group;
         }
@@ -367,7 +367,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     fn setting(&self, index: usize) -> Option<i64> {
         match index.checked_sub(ROWS_FIRST.len()) {
             None => self.engine.setting(index),
-            Some(row) => self.layer.setting(row, &self.engine.ticks),
+            Some(row) => self.layer.setting(row, self.engine.clock.ticks()),
         }
     }
 
@@ -375,8 +375,8 @@ impl<L: Layer> Elevator for TwoLevel<L> {
         self.engine.is_holding = false;
         let Some(own) = index.checked_sub(ROWS_FIRST.len()) else { return self.engine.set(index, value) };
         let Some(row) = self.layer.rows().get(index) else { return Err(SettingError::Unknown) };
-        self.layer.set(own, row.admit(value)?, &self.engine.ticks);
-        self.engine.splits = self.layer.splits();
+        self.layer.set(own, row.admit(value)?, self.engine.clock.ticks());
+        self.engine.separate.split(self.layer.splits());
         Ok(())
     }
 
@@ -422,14 +422,14 @@ impl Cfq {
         if self.profile.is_below_a_layer() {
             return self.queued_in(self.serving.group) > 0;
         }
-        self.requests_queued > 0
+        self.load.requests() > 0
     }
 
     /// Fires an idle timer that expired while the group was not loaded.
     #[inline]
     fn fire_overdue(&mut self) {
-        if let Some(at) = self.timer_at
-            && is_due(self.now, at)
+        if let Some(at) = self.engine.timer_at
+            && is_due(self.clock.now(), at)
         {
             let _ = self.timer_fired();
         }
@@ -439,7 +439,7 @@ impl Cfq {
     fn group_begins(&mut self, group: u32) {
         self.load_instance(group);
         self.serving.group = group;
-        let now_ns = self.now_ns;
+        let now_ns = self.clock.now_ns();
         let state = self.groups.at_mut(group);
         if let Some(since) = state.waits_since_ns.take() {
             state.account.group_wait_ns = state.account.group_wait_ns.wrapping_add(now_ns.saturating_sub(since));
@@ -449,7 +449,7 @@ impl Cfq {
     /// The group that had the device since then loses it.
     fn group_ends(&mut self, group: u32, since_ns: Nanos) {
         self.account_idling();
-        let (now_ns, has_queued) = (self.now_ns, self.queued_in(group) > 0);
+        let (now_ns, has_queued) = (self.clock.now_ns(), self.queued_in(group) > 0);
         let state = self.groups.at_mut(group);
         state.account.time_ns = state.account.time_ns.wrapping_add(now_ns.saturating_sub(since_ns));
         if has_queued && state.waits_since_ns.is_none() {
@@ -459,8 +459,8 @@ impl Cfq {
 
     /// Ends the turn of the engine's active queue, if there is one.
     fn expire_active(&mut self) {
-        if self.active != NIL {
-            self.expire(self.active, Rest::Forgotten);
+        if self.engine.active != NIL {
+            self.expire(self.engine.active, Rest::Forgotten);
         }
     }
 }

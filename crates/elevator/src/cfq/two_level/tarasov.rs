@@ -190,7 +190,7 @@ impl Layer {
         if self.kind != Order::VirtualTime || self.active == NIL {
             return;
         }
-        let used = engine.now.saturating_sub(engine.ticks.at(self.active_since_ns));
+        let used = engine.clock.now().saturating_sub(engine.clock.ticks().at(self.active_since_ns));
         let state = self.groups.at_mut(self.active);
         let ratio = RATIOS.get(usize::from(state.level)).copied().unwrap_or(1);
         state.virtual_time = state.virtual_time.saturating_add(used.saturating_mul(ratio));
@@ -216,8 +216,8 @@ impl Layer {
             Order::VirtualTime => self.position = self.position.max(self.groups.at(group).virtual_time),
         }
         engine.group_begins(group);
-        (self.active, self.active_since_ns) = (group, engine.now_ns);
-        self.slice_end_ticks = engine.now.saturating_add(self.slice(group, &engine.ticks));
+        (self.active, self.active_since_ns) = (group, engine.clock.now_ns());
+        self.slice_end_ticks = engine.clock.now().saturating_add(self.slice(group, engine.clock.ticks()));
     }
 }
 
@@ -290,18 +290,18 @@ impl super::Layer for Layer {
     fn settle(&mut self, engine: &Cfq, group: u32) {
         let (is_linked, is_wanted) = (self.links.is_linked(group), engine.queued_in(group) > 0);
         if is_wanted && !is_linked {
-            self.enter(group, &engine.ticks);
+            self.enter(group, engine.clock.ticks());
         } else if !is_wanted && is_linked {
             self.order.remove(&mut self.links, group);
         }
     }
 
     fn turn(&mut self, engine: &mut Cfq) -> Turn {
-        if engine.requests_queued == 0 {
+        if engine.load.requests() == 0 {
             return Turn::NoGroup;
         }
         let has_no_work = || engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0;
-        let is_over = self.active == NIL || engine.now > self.slice_end_ticks || has_no_work();
+        let is_over = self.active == NIL || engine.clock.now() > self.slice_end_ticks || has_no_work();
         if is_over {
             self.pick(engine);
         }
@@ -338,12 +338,12 @@ impl super::Layer for Layer {
             let is_wanted = engine.queued_in(group) > 0;
             must(self.links.is_linked(group) == is_wanted, "the groups with requests are in the list", group)?;
         }
-        let owner = engine.queues.at(engine.active).group;
+        let owner = engine.queues.at(engine.engine.active).group;
         let is_draining = self.active == NIL;
         must(
-            engine.active == NIL || owner == self.active || is_draining,
+            engine.engine.active == NIL || owner == self.active || is_draining,
             "the active queue belongs to the active group",
-            engine.active,
+            engine.engine.active,
         )
     }
 }

@@ -93,7 +93,7 @@ impl Layer {
         let rest = core::mem::replace(&mut state.rest_ticks, 0);
         let slice = group_slice(self.base_ticks, state.level);
         let offset = if self.has_key_offset { key_offset(others, group_slice(self.base_ticks, 0), slice) } else { 0 };
-        let key = engine.now.saturating_add_signed(offset).saturating_add_signed(rest);
+        let key = engine.clock.now().saturating_add_signed(offset).saturating_add_signed(rest);
         self.order.insert(&mut self.links, group, key);
     }
 
@@ -104,7 +104,7 @@ impl Layer {
         let group = core::mem::replace(&mut self.active, NIL);
         engine.load_instance(group);
         if keeps_rest && !self.is_slice_new {
-            let rest = self.slice_end_ticks.cast_signed().wrapping_sub(engine.now.cast_signed());
+            let rest = self.slice_end_ticks.cast_signed().wrapping_sub(engine.clock.now().cast_signed());
             self.groups.at_mut(group).rest_ticks = rest;
         }
         engine.group_ends(group, self.active_since_ns);
@@ -115,14 +115,16 @@ impl Layer {
     }
 
     #[inline]
-    const fn is_slice_used(&self, engine: &Cfq) -> bool {
-        !self.is_slice_new && engine.now >= self.slice_end_ticks
+    fn is_slice_used(&self, engine: &Cfq) -> bool {
+        !self.is_slice_new && engine.clock.now() >= self.slice_end_ticks
     }
 
     /// Whether the active group, whose engine is loaded, has no requests any more: queued, in
     /// flight or expected.
     fn has_no_work(&self, engine: &Cfq) -> bool {
-        engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0 && engine.timer_at.is_none()
+        engine.queued_in(self.active) == 0
+            && engine.groups.at(self.active).dispatched == 0
+            && engine.engine.timer_at.is_none()
     }
 }
 
@@ -196,12 +198,12 @@ impl super::Layer for Layer {
             let Some(group) = self.order.first() else { return Turn::NoGroup };
             engine.group_begins(group);
             engine.fire_overdue();
-            (self.active, self.is_slice_new, self.active_since_ns) = (group, true, engine.now_ns);
+            (self.active, self.is_slice_new, self.active_since_ns) = (group, true, engine.clock.now_ns());
             is_new = true;
         }
         if engine.queued_in(self.active) > 0 {
             Turn::Serve { is_new }
-        } else if engine.requests_queued > 0 {
+        } else if engine.load.requests() > 0 {
             Turn::Wait
         } else {
             Turn::NoGroup
@@ -223,13 +225,13 @@ impl super::Layer for Layer {
         if group != self.active {
             // If the completion has started an idle timer, it keeps running, but the device is not
             // idled: another group is served.
-            engine.idle_since_ns = None;
+            engine.engine.idle_since_ns = None;
             return;
         }
         if self.is_slice_new {
             self.is_slice_new = false;
             let slice = group_slice(self.base_ticks, self.groups.at(group).level);
-            self.slice_end_ticks = engine.now.saturating_add(slice);
+            self.slice_end_ticks = engine.clock.now().saturating_add(slice);
         }
         if self.is_slice_used(engine) {
             self.expire(engine, true);
