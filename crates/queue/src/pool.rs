@@ -124,7 +124,7 @@ impl Pool {
         self.lists.entered(bio);
     }
 
-    /// Bios of so many sectors have ended.
+    /// Bios of `sectors` in all have ended.
     pub(crate) fn left(&mut self, sectors: u32) {
         self.lists.left(sectors);
     }

@@ -210,7 +210,7 @@ impl RequestLists {
         self.rule
     }
 
-    /// Whether so many requests of a kind are allocated that write-back and read-ahead should hold off.
+    /// Whether write-back and read-ahead should hold off because too many requests of a kind are allocated.
     pub(crate) fn is_congested(&self, is_second: bool) -> bool {
         self.kinds.get(usize::from(is_second)).is_some_and(|kind| kind.is_congested)
     }

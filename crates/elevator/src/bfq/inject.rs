@@ -264,7 +264,7 @@ mod tests {
     fn the_first_request_of_the_turn_is_measured() {
         let (mut measurement, [first, second]) = (Measurement::default(), [1, 2].map(RequestId::from_raw));
         measurement.dispatched(first);
-        assert!(!measurement.is_of(first), "nobody asked");
+        assert!(!measurement.is_of(first), "it was not asked for");
         measurement.injected();
         measurement.begin(100, false);
         measurement.dispatched(first);

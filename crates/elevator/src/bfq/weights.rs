@@ -4,7 +4,7 @@ use super::Bfq;
 use super::wf2q::WEIGHT_MAX;
 use crate::structures::{Array, Bitmap, NoMemory};
 
-/// The counts by which the scenario is judged symmetric or not.
+/// The counts that tell whether the scenario is symmetric.
 ///
 /// Invariants: `in_use` holds the weights that some queue is counted under; `group_kinds` is the number of weights that
 /// some group has. A queue is counted under at most one weight, which its record remembers.

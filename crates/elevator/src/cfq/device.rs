@@ -93,7 +93,7 @@ impl Device {
         self.queues = Some(self.deepest >= QUEUEING_FROM);
     }
 
-    /// For tests: so many requests are in the driver.
+    /// For tests: `in_driver` requests are in the driver.
     #[cfg(test)]
     pub fn hold(&mut self, in_driver: u32) {
         self.in_driver = in_driver;

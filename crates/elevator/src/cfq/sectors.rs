@@ -9,7 +9,8 @@ use crate::structures::{Array, Links, List, NoMemory, SortedLinks, Tree};
 /// issuer has run out of requests. So changes are recorded in O(1), and applied when the order is
 /// read, the oldest change first.
 ///
-/// Invariant: a queue is in at most one level's tree; whoever is not on the list `stale` is there at its next request.
+/// Invariant: a queue is in at most one level's tree; a queue that is not on the list `stale` is there at its next
+/// request.
 #[derive(Debug)]
 pub struct Sectors {
     links: SortedLinks,

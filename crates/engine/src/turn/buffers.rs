@@ -9,7 +9,7 @@ use crate::memory::Memory;
 
 /// Who has which memory, and the bytes behind it.
 ///
-/// Invariant: whoever waits is told once after something was released: [`Buffers::take_release`].
+/// Invariant: the connections that wait are told once after something was released: [`Buffers::take_release`].
 pub(super) struct Buffers {
     memory: Memory,
     /// The bytes behind `memory`.
@@ -74,7 +74,7 @@ impl Buffers {
         if scratch_bytes > 0 {
             slots[1] = self.memory.take(group, scratch_bytes, may_pass_bound);
             if slots[1].is_none() {
-                // It is as it was, so nobody is told of a release.
+                // It is as it was, so no connection is told of a release.
                 slots[0].into_iter().for_each(|slot| self.memory.give(group, slot));
                 return None;
             }
@@ -105,7 +105,7 @@ impl Buffers {
 
     // ---- waiting ----
 
-    /// Whether something was released since the last call with this answer, and someone waits.
+    /// Whether something was released since the last call with this answer, and a connection waits.
     #[inline]
     pub(super) fn take_release(&mut self) -> bool {
         let is_wanted = self.was_released && self.memory.has_waiting();

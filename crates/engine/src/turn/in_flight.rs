@@ -33,7 +33,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// None, with room for so many.
+    /// None, with room for an I/O in each of these slots.
     pub(super) fn new(slots: usize) -> Self {
         Self { ios: vec![Io::default(); slots], overdue: 0, look_at_ns: None }
     }
