@@ -12,6 +12,7 @@
 //!
 //! Read [`Anticipatory::pick`] first, then `wait.rs`.
 
+mod batch;
 mod check;
 mod history;
 mod seek;
@@ -27,6 +28,7 @@ use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, OrderedSet};
 use crate::traits::{Passing, Traits};
 use crate::tunable::{SettingError, Tunable};
+use batch::Batch;
 use history::{Issuer, NewIssuers};
 use hoistway_block::{ContextId, Generation, HardwareQueue, Nanos, RequestId};
 use tunables::Settings;
@@ -102,18 +104,7 @@ pub struct Anticipatory {
     new_issuers: NewIssuers,
     wait: Wait,
     awaited: Option<Awaited>,
-    batch: Kind,
-    batch_ends_ns: Nanos,
-    /// The kind of the batch has changed, and requests of the other kind are still in flight.
-    has_changed: bool,
-    /// The sync batch is new: its time begins with its first completion.
-    is_new: bool,
-    /// Async requests per batch, and how many are left in the present one.
-    write_count: u64,
-    writes_left: u64,
-    /// The async batch ran out of requests, so its duration does not tell how long a full batch
-    /// takes.
-    write_batch_idled: bool,
+    batch: Batch,
     dispatched: u32,
     held: u32,
     violations: u32,
@@ -144,13 +135,7 @@ impl Policy for Anticipatory {
             new_issuers: NewIssuers::UNKNOWN,
             wait: Wait::Off,
             awaited: None,
-            batch: Kind::Sync,
-            batch_ends_ns: 0,
-            has_changed: false,
-            is_new: false,
-            write_count,
-            writes_left: write_count,
-            write_batch_idled: false,
+            batch: Batch::new(write_count),
             dispatched: 0,
             held: 0,
             violations: 0,
@@ -280,8 +265,7 @@ impl Elevator for Anticipatory {
     }
 
     fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId> {
-        self.batch = Kind::Sync;
-        (self.has_changed, self.is_new) = (false, false);
+        self.batch.reset();
         let slot = match self.head.pop_front(&mut self.links) {
             Some(slot) => {
                 self.held = self.held.wrapping_sub(1);
@@ -315,11 +299,8 @@ impl Elevator for Anticipatory {
         }
         let context = requests.attributes(id).context;
         self.back_from_device(id, context);
-        if self.is_new && self.batch == kind {
-            self.size_write_batch(now);
-            self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Sync));
-            self.is_new = false;
-        }
+        let settings = &self.settings;
+        self.batch.completed(kind, now, || (settings.batch_ns(Kind::Sync), settings.batch_ns(Kind::Async)));
         if kind == Kind::Sync {
             let issuer = self.issuers.at_mut(context.0);
             issuer.has_run = true;
@@ -403,23 +384,21 @@ impl Anticipatory {
     /// requests of the other kind to complete.
     fn pick(&mut self, requests: &Requests, now: Nanos) -> Option<(u32, Why)> {
         let (syncs, asyncs) = (!self.sync.fifo.is_empty(), !self.asynchronous.fifo.is_empty());
-        if self.batch == Kind::Async && !syncs && (self.writes_left == 0 || !asyncs) {
-            self.write_batch_idled = true;
-        }
-        if self.is_waiting() || (self.has_changed && self.dispatched > 0) {
+        self.batch.note_idling(syncs, asyncs);
+        if self.is_waiting() || (self.batch.has_changed() && self.dispatched > 0) {
             return None;
         }
         let mut chosen = None;
-        if !(syncs && asyncs && self.is_batch_over(now)) {
-            let next = Some(self.class(self.batch).next).filter(|slot| *slot != NIL);
-            let anticipates = self.batch == Kind::Sync && self.settings.antic_expire_ns != 0;
+        if !(syncs && asyncs && self.batch.is_over(now)) {
+            let next = Some(self.class(self.batch.kind()).next).filter(|slot| *slot != NIL);
+            let anticipates = self.batch.kind() == Kind::Sync && self.settings.antic_expire_ns != 0;
             let overdue = (anticipates && self.is_overdue(Kind::Sync, now)).then(|| self.sync.fifo.first()).flatten();
             if overdue.is_none() && anticipates && self.may_wait(requests, next, now) {
                 self.begin_wait();
                 return None;
             }
             if overdue.is_none() && next.is_some() && syncs && !asyncs {
-                self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Sync));
+                self.batch.end_after(now, self.settings.batch_ns(Kind::Sync));
             }
             let in_order = next.map(|slot| (slot, Why::NextInOrder));
             chosen = overdue.map(|slot| (slot, Why::Overdue)).or(in_order);
@@ -428,23 +407,14 @@ impl Anticipatory {
             Some(chosen) => chosen,
             None => (self.begin_batch(syncs, asyncs, now)?, Why::NewBatch),
         };
-        if self.has_changed {
+        if self.batch.has_changed() {
             if self.dispatched > 0 {
                 return None;
             }
-            // No requests of the other kind are in flight. The batch's time starts here and not
-            // when the device became empty, otherwise a batch could expire before the driver asks
-            // for its first request. The time of a sync batch starts with its first completion;
-            // until then, `batch_ends_ns` is still that of the async batch before, and tells how
-            // long that batch took.
-            if self.batch == Kind::Async {
-                self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Async));
-            }
-            self.is_new = self.batch == Kind::Sync;
-            self.has_changed = false;
+            self.batch.device_is_free(now, self.settings.batch_ns(Kind::Async));
         }
-        if self.is_overdue(self.batch, now)
-            && let Some(oldest) = self.class(self.batch).fifo.first()
+        if self.is_overdue(self.batch.kind(), now)
+            && let Some(oldest) = self.class(self.batch.kind()).fifo.first()
         {
             return Some((oldest, Why::Overdue));
         }
@@ -453,32 +423,17 @@ impl Anticipatory {
 
     /// Begins the next batch. Returns its first request.
     fn begin_batch(&mut self, syncs: bool, asyncs: bool, now: Nanos) -> Option<u32> {
-        if syncs && !(asyncs && self.batch == Kind::Sync) {
-            self.has_changed |= self.batch == Kind::Async;
-            self.batch = Kind::Sync;
+        if syncs && !(asyncs && self.batch.kind() == Kind::Sync) {
+            self.batch.begin(Kind::Sync);
             self.sync.checked_at = now;
             return self.sync.fifo.first();
         }
         if !asyncs {
             return None;
         }
-        if self.batch == Kind::Sync {
-            self.has_changed = true;
-            // An async batch may begin before the first request of the sync batch has completed.
-            self.is_new = false;
-        }
-        self.batch = Kind::Async;
-        self.writes_left = self.write_count;
-        self.write_batch_idled = false;
+        self.batch.begin(Kind::Async);
         self.asynchronous.checked_at = now;
         Some(self.asynchronous.next).filter(|slot| *slot != NIL).or(self.asynchronous.fifo.first())
-    }
-
-    fn is_batch_over(&self, now: Nanos) -> bool {
-        if self.has_changed || self.is_new {
-            return false;
-        }
-        now > self.batch_ends_ns || (self.batch == Kind::Async && self.writes_left == 0)
     }
 
     /// Whether the oldest request of a kind is overdue; checked at most once per expire time.
@@ -493,21 +448,6 @@ impl Anticipatory {
         oldest.is_some_and(|slot| now > self.slots.at(slot).due_ns)
     }
 
-    /// Adapts the number of async requests per batch to the time that the last batch took.
-    fn size_write_batch(&mut self, now: Nanos) {
-        let batch_ns = self.batch_ns(Kind::Async);
-        let took_ns = now.saturating_add(batch_ns).saturating_sub(self.batch_ends_ns);
-        if took_ns > batch_ns && !self.write_batch_idled {
-            let is_far_off = took_ns > batch_ns.saturating_mul(3);
-            self.write_count = if is_far_off { self.write_count / 2 } else { self.write_count.saturating_sub(1) };
-        } else if took_ns < batch_ns && self.writes_left == 0 {
-            let is_far_off = batch_ns > took_ns.saturating_mul(3);
-            self.write_count =
-                if is_far_off { self.write_count.saturating_mul(2) } else { self.write_count.saturating_add(1) };
-        }
-        self.write_count = self.write_count.clamp(1, 1 << 20);
-    }
-
     // ---- moving requests ----
 
     fn take(&mut self, requests: &Requests, slot: u32, _now: Nanos) {
@@ -520,7 +460,7 @@ impl Anticipatory {
             Kind::Sync => self.awaited = Some(Awaited { context, done_at: None }),
             Kind::Async => {
                 self.awaited = None;
-                self.writes_left = self.writes_left.saturating_sub(1);
+                self.batch.count_write();
             }
         }
         let best = self.best_neighbour(requests, slot);
@@ -626,12 +566,15 @@ impl Anticipatory {
             Kind::Async => self.settings.write_expire_ns.unsigned_abs(),
         }
     }
+}
 
+impl Settings {
+    /// The length of a batch of this kind.
     #[inline]
     const fn batch_ns(&self, kind: Kind) -> Nanos {
         match kind {
-            Kind::Sync => self.settings.read_batch_expire_ns.unsigned_abs(),
-            Kind::Async => self.settings.write_batch_expire_ns.unsigned_abs(),
+            Kind::Sync => self.read_batch_expire_ns.unsigned_abs(),
+            Kind::Async => self.write_batch_expire_ns.unsigned_abs(),
         }
     }
 }

@@ -142,7 +142,7 @@ impl Anticipatory {
     /// Whether a request is near the last one: within a distance that grows with the time waited,
     /// or nearer than the issuer usually seeks.
     fn is_near(&self, awaited: &Awaited, first_sector: u64, now: Nanos) -> bool {
-        let last = self.class(self.batch).last_end;
+        let last = self.class(self.batch.kind()).last_end;
         let waited = match (self.wait, awaited.done_at) {
             (Wait::Off, _) | (_, None) => 0,
             (_, Some(done_at)) => now.saturating_sub(done_at),

@@ -34,7 +34,7 @@ use depth::Staircase;
 use hoistway_block::time::{MICROSECOND, MILLISECOND, since};
 use hoistway_block::{Nanos, Operation};
 use queues::{CLASSES, Class, Need, Phase, Queues, Tracked, class_of, need_of};
-use window::{WatchedRead, Window};
+use window::Windows;
 
 crate::tunables! {
     /// The tunables.
@@ -77,11 +77,7 @@ pub struct Wbt {
     queues: Queues,
     released: List,
     held: u32,
-    window: Window,
-    window_ns: Nanos,
-    window_ends: Option<Nanos>,
-    unknown_windows: u32,
-    watched: WatchedRead,
+    windows: Windows,
     /// When a read last arrived or ended.
     read_at: Option<Nanos>,
     dirty_wait_at: Option<Nanos>,
@@ -114,11 +110,7 @@ impl LimiterPolicy for Wbt {
             queues: Queues::EMPTY,
             released: List::EMPTY,
             held: 0,
-            window: Window::EMPTY,
-            window_ns: stairs.window_ns(),
-            window_ends: None,
-            unknown_windows: 0,
-            watched: WatchedRead::NONE,
+            windows: Windows::new(stairs.window_ns()),
             read_at: None,
             dirty_wait_at: None,
             is_wake_due: false,
@@ -184,12 +176,12 @@ impl Limiter for Wbt {
 
     fn issued(&mut self, attributes: &Bio, now: Nanos) {
         if attributes.operation == Operation::Read && self.is_on() {
-            self.watched.issued(attributes, now);
+            self.windows.watched().issued(attributes, now);
         }
     }
 
     fn requeued(&mut self, attributes: &Bio, _now: Nanos) {
-        self.watched.returned(attributes);
+        self.windows.watched().returned(attributes);
     }
 
     fn request_ended(&mut self, end: &RequestEnd, now: Nanos) {
@@ -198,16 +190,16 @@ impl Limiter for Wbt {
         }
         let operation = end.attributes.operation;
         if operation == Operation::Read {
-            self.watched.returned(&end.attributes);
+            self.windows.watched().returned(&end.attributes);
             self.read_at = Some(now);
         }
-        if end.issued_ns == 0 || self.window_ends.is_none() {
+        if end.issued_ns == 0 || !self.windows.is_running() {
             return;
         }
         match operation {
-            Operation::Read => self.window.count_read(since(now, end.issued_ns)),
+            Operation::Read => self.windows.counts().count_read(since(now, end.issued_ns)),
             Operation::Flush | Operation::Passthrough => {}
-            _ => self.window.count_write(),
+            _ => self.windows.counts().count_write(),
         }
     }
 
@@ -216,11 +208,11 @@ impl Limiter for Wbt {
     }
 
     fn next_timer(&self) -> Option<Nanos> {
-        self.window_ends
+        self.windows.ends()
     }
 
     fn timer(&mut self, now: Nanos) {
-        if self.window_ends.is_some_and(|ends| ends <= now) {
+        if self.windows.ends().is_some_and(|ends| ends <= now) {
             self.end_window(now);
         }
     }
@@ -300,7 +292,7 @@ impl Limiter for Wbt {
         if waiting > 0 && !self.is_on() {
             return Err(Violation { what: "no bio waits while the limiter is off", at: waiting });
         }
-        if self.is_on() && self.window_ends.is_none() && self.queues.in_flight() > 0 {
+        if self.is_on() && !self.windows.is_running() && self.queues.in_flight() > 0 {
             return Err(Violation { what: "a window runs while writes are in flight", at: self.queues.in_flight() });
         }
         Ok(())
@@ -347,7 +339,7 @@ impl Wbt {
 
     /// Length of the running window, or of the last one.
     pub fn window_ns(&self) -> Nanos {
-        self.window_ns
+        self.windows.length_ns()
     }
 
     /// Tracked bios in flight beyond this stage, of all classes.

@@ -2,7 +2,7 @@
 
 use super::depth::{Limits, Staircase};
 use super::queues::{CLASSES, Class, Need, Phase, Tracked};
-use super::window::{Health, WatchedRead, Window};
+use super::window::{Health, WatchedRead};
 use super::{State, Wbt};
 use crate::limiter::BioId;
 use hoistway_block::Nanos;
@@ -114,21 +114,19 @@ impl Wbt {
 
     /// Starts a window if none is running.
     pub(super) fn arm(&mut self, now: Nanos) {
-        if self.window_ends.is_none() {
+        if !self.windows.is_running() {
             self.start_window(now);
         }
     }
 
     pub(super) fn start_window(&mut self, now: Nanos) {
-        self.window = Window::EMPTY;
-        self.window_ns = self.stairs.window_ns();
-        self.window_ends = Some(now.saturating_add(self.window_ns));
+        self.windows.start(now, self.stairs.window_ns());
     }
 
     pub(super) fn end_window(&mut self, now: Nanos) {
         let in_flight = self.queues.in_flight();
         let has_writes = in_flight > 0 || self.is_dirty_wait_recent(now);
-        let health = self.window.verdict(self.window_ns, self.target_ns, self.watched.age(now), has_writes);
+        let health = self.windows.verdict(now, self.target_ns, has_writes);
         if let Health::Exceeded(ns) = health {
             self.note(now, "latency {0}us", [ns / MICROSECOND]);
         }
@@ -138,8 +136,7 @@ impl Wbt {
             Health::Exceeded(_) => self.step_down(true, now),
             Health::Good | Health::WritesOnly => self.step_up(now),
             Health::Unknown => {
-                self.unknown_windows = self.unknown_windows.saturating_add(1);
-                if self.unknown_windows >= UNKNOWN_WINDOWS {
+                if self.windows.count_unknown() >= UNKNOWN_WINDOWS {
                     match self.stairs.step() {
                         1.. => self.step_up(now),
                         0 => {}
@@ -148,7 +145,7 @@ impl Wbt {
                 }
             }
         }
-        self.window_ends = None;
+        self.windows.stop();
         if self.stairs.step() != 0 || in_flight > 0 {
             self.start_window(now);
         }
@@ -156,7 +153,7 @@ impl Wbt {
 
     pub(super) fn step_up(&mut self, now: Nanos) {
         if self.stairs.increase_depth() {
-            self.unknown_windows = 0;
+            self.windows.forget_unknown();
             self.wake_all(now);
             self.note_step("scale up: step={0i}, window={1}us, background={2}, normal={3}, max={4}", now);
         }
@@ -164,7 +161,7 @@ impl Wbt {
 
     pub(super) fn step_down(&mut self, at_once: bool, now: Nanos) {
         if self.stairs.decrease_depth(at_once) {
-            self.unknown_windows = 0;
+            self.windows.forget_unknown();
             // A step down from a negative step can raise the depth, on devices that accept few
             // commands.
             self.wake_all(now);
@@ -176,10 +173,10 @@ impl Wbt {
     pub(super) fn switch(&mut self, state: State, now: Nanos) {
         self.state = state;
         self.stairs = Staircase::new(self.queue_depth);
-        self.unknown_windows = 0;
-        self.window_ends = None;
+        self.windows.forget_unknown();
+        self.windows.stop();
         if !self.is_on() {
-            self.watched = WatchedRead::NONE;
+            *self.windows.watched() = WatchedRead::NONE;
             self.release_all();
             return;
         }
@@ -208,7 +205,7 @@ impl Wbt {
     pub(super) fn note_step(&mut self, text: &'static str, now: Nanos) {
         let Limits { max, normal, background } = self.stairs.limits();
         let step = i64::from(self.stairs.step()).cast_unsigned();
-        let window_us = self.window_ns / MICROSECOND;
+        let window_us = self.windows.length_ns() / MICROSECOND;
         self.note(now, text, [step, window_us, u64::from(background), u64::from(normal), u64::from(max)]);
     }
 }

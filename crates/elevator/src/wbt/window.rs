@@ -58,6 +58,82 @@ impl Window {
     }
 }
 
+/// The window in progress, if there is one, and what is known of those before.
+///
+/// Invariant: requests are counted only while a window runs.
+#[derive(Debug)]
+pub struct Windows {
+    counts: Window,
+    length_ns: Nanos,
+    ends: Option<Nanos>,
+    /// Windows since the last step of which nothing could be told.
+    unknown: u32,
+    watched: WatchedRead,
+}
+
+impl Windows {
+    /// None runs; `length_ns` is that of the first.
+    pub const fn new(length_ns: Nanos) -> Self {
+        Self { counts: Window::EMPTY, length_ns, ends: None, unknown: 0, watched: WatchedRead::NONE }
+    }
+
+    /// Starts a window.
+    pub fn start(&mut self, now: Nanos, length_ns: Nanos) {
+        (self.counts, self.length_ns) = (Window::EMPTY, length_ns);
+        self.ends = Some(now.saturating_add(length_ns));
+    }
+
+    /// Ends the window in progress.
+    pub fn stop(&mut self) {
+        self.ends = None;
+    }
+
+    /// Whether one runs.
+    #[inline]
+    pub fn is_running(&self) -> bool {
+        self.ends.is_some()
+    }
+
+    /// When the one in progress ends.
+    #[inline]
+    pub fn ends(&self) -> Option<Nanos> {
+        self.ends
+    }
+
+    /// Length of the one in progress, or of the last one.
+    pub fn length_ns(&self) -> Nanos {
+        self.length_ns
+    }
+
+    /// Requests that end in the window in progress.
+    #[inline]
+    pub fn counts(&mut self) -> &mut Window {
+        &mut self.counts
+    }
+
+    /// The read that is watched over all windows.
+    #[inline]
+    pub fn watched(&mut self) -> &mut WatchedRead {
+        &mut self.watched
+    }
+
+    /// The verdict of the window in progress: see [`Window::verdict`].
+    pub fn verdict(&self, now: Nanos, target: Nanos, has_writes: bool) -> Health {
+        self.counts.verdict(self.length_ns, target, self.watched.age(now), has_writes)
+    }
+
+    /// Nothing could be told. Returns for how many windows in a row.
+    pub fn count_unknown(&mut self) -> u32 {
+        self.unknown = self.unknown.saturating_add(1);
+        self.unknown
+    }
+
+    /// The depth has changed: windows of which nothing can be told count from here.
+    pub fn forget_unknown(&mut self) {
+        self.unknown = 0;
+    }
+}
+
 /// The verdict of a window about the latency of reads.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Health {
