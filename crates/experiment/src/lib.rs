@@ -62,6 +62,7 @@ pub mod recorder;
 pub mod schedule;
 pub mod scheduler;
 pub mod share;
+pub mod solo;
 pub mod statistics;
 pub mod steady_state;
 pub mod trace;

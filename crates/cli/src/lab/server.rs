@@ -51,6 +51,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/", HTML, include_str!("page/index.html")),
     ("/lab.css", "text/css; charset=utf-8", include_str!("page/lab.css")),
     ("/lab.js", SCRIPT, include_str!("page/lab.js")),
+    ("/axes.js", SCRIPT, include_str!("page/axes.js")),
     ("/transport.js", SCRIPT, include_str!("page/transport.js")),
     ("/state.js", SCRIPT, include_str!("page/state.js")),
     ("/history.js", SCRIPT, include_str!("page/history.js")),

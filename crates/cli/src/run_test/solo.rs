@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use hoistway_block::Nanos;
 use hoistway_block::time::SECOND;
-use hoistway_experiment::job::{Engine, Job, PerDirection, Think};
+use hoistway_experiment::job::Job;
 use hoistway_experiment::measurement::SoloRates;
+use hoistway_experiment::solo::{crowd, outstanding};
 use hoistway_experiment::{Experiment, Group, Limits, Measurement, SchedulerSpec, Weight};
 
 use super::run::RunSettings;
@@ -199,10 +200,6 @@ fn is_judged(experiment: &Experiment) -> bool {
     busy > 1 && experiment.runtime_ns < Experiment::UNTIL_DONE_NS && !is_recorded
 }
 
-fn outstanding(group: &Group) -> u32 {
-    group.jobs.iter().map(|job| job.threads.saturating_mul(job.effective_depth())).fold(0, u32::saturating_add)
-}
-
 /// The groups above this one that have limits, without jobs.
 fn limited_parents(experiment: &Experiment, group: &Group) -> Vec<Group> {
     let is_parent = |other: &&Group| {
@@ -211,29 +208,6 @@ fn limited_parents(experiment: &Experiment, group: &Group) -> Vec<Group> {
     };
     let idle = |parent: &Group| Group { jobs: Vec::new(), ..parent.clone() };
     experiment.groups.iter().filter(is_parent).map(idle).collect()
-}
-
-/// The group with as many requests outstanding as all groups of the test together, without limits,
-/// rates and pauses: the device as full as this test can make it, with this kind of request.
-fn crowd(group: &Group, population: u32) -> Group {
-    let times = population.div_ceil(outstanding(group).max(1)).max(1);
-    let more = |job: &Job| {
-        let job = Job {
-            think: Think::default(),
-            rate_bytes_per_s: PerDirection::default(),
-            rate_ios_per_s: PerDirection::default(),
-            ..job.clone()
-        };
-        let has_syncs = job.fsync_every > 0 || job.fdatasync_every > 0 || job.end_fsync;
-        if job.direct && job.program.is_none() && !has_syncs {
-            // By depth and not by threads, because each thread may need a file of its own.
-            let iodepth = job.effective_depth().saturating_mul(times);
-            Job { engine: Engine::Async, iodepth, ..job }
-        } else {
-            Job { threads: job.threads.saturating_mul(times), ..job }
-        }
-    };
-    Group { limits: Limits::default(), jobs: group.jobs.iter().map(more).collect(), ..group.clone() }
 }
 
 /// These groups with only the one of this index, which keeps the device full.

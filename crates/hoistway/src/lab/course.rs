@@ -13,6 +13,7 @@ use hoistway_simulator::Session;
 use serde::Deserialize;
 
 use super::frame::{DeviceSample, Frame, GroupFrame, LaneFrame, LaneResult, ReportedLatencies, completions, rows};
+use super::solo::Solo;
 use super::state::{Change, State, What};
 use crate::error::Error;
 
@@ -61,6 +62,7 @@ struct Lane {
 pub struct Course {
     /// The tenants and schedulers as they are now.
     state: State,
+    solo: Solo,
     lanes: Vec<Lane>,
     planned: VecDeque<Change>,
     made: Vec<Change>,
@@ -95,8 +97,11 @@ impl Course {
             });
         }
         let planned = std::mem::take(&mut state.changes).into();
+        let mut solo = Solo::default();
+        solo.measure(&state);
         Ok(Self {
             state,
+            solo,
             lanes,
             planned,
             made: Vec::new(),
@@ -187,6 +192,9 @@ impl Course {
             }
         }
         self.state = next;
+        if matches!(what, What::Load { .. }) {
+            self.solo.measure(&self.state);
+        }
         // Of several changes of the same thing at the same time, the last counts.
         let is_same = |before: &Change| before.at_ns == self.now_ns && before.what.same_subject(&what);
         if self.made.last().is_some_and(is_same) {
@@ -286,7 +294,7 @@ impl Course {
 
     /// The figures of all lanes now.
     pub fn frame(&mut self) -> Frame<'_> {
-        let lanes = self.lanes.iter_mut().map(Lane::frame).collect();
+        let lanes = self.lanes.iter_mut().map(|lane| lane.frame(&self.solo)).collect();
         let over = self.is_over();
         self.is_reported = true;
         let changes = std::mem::take(&mut self.has_new_changes).then_some(&self.made[..]);
@@ -353,6 +361,7 @@ impl Lane {
         let group = |(index, group): (usize, hoistway_simulator::GroupFigures)| GroupFrame {
             weight: group.weight,
             rests: group.is_resting,
+            due_bytes_per_s: None,
             bytes: group.bytes,
             ios: group.ios,
             outstanding: group.outstanding,
@@ -362,8 +371,10 @@ impl Lane {
         groups.map(group).collect()
     }
 
-    fn frame(&mut self) -> LaneFrame {
-        let groups = self.groups();
+    fn frame(&mut self, solo: &Solo) -> LaneFrame {
+        let mut groups = self.groups();
+        let due = solo.due(&groups);
+        groups.iter_mut().zip(due).for_each(|(group, due)| group.due_bytes_per_s = due);
         let session = self.session.as_mut();
         let (dispatches, served, reasons, held) = match session {
             Some(session) => {

@@ -53,10 +53,12 @@ pub struct LaneFrame {
 }
 
 /// One tenant in one lane.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct GroupFrame {
     pub weight: u32,
     pub rests: bool,
+    /// The bytes per second that it is entitled to, if that is known.
+    pub due_bytes_per_s: Option<u64>,
     pub bytes: u64,
     pub ios: u64,
     pub outstanding: u32,

@@ -26,6 +26,7 @@
 mod choices;
 mod course;
 mod frame;
+mod solo;
 mod state;
 
 pub use choices::{Choices, refusal};

@@ -222,7 +222,7 @@ impl Tenant {
     }
 
     /// In the notation of `--group`.
-    fn spec(&self) -> String {
+    pub(super) fn spec(&self) -> String {
         let mut spec = format!("name={},weight={}", self.name, self.weight);
         let (before, threads): (Vec<&str>, Vec<&str>) =
             self.more.split(',').filter(|more| !more.is_empty()).partition(|more| !more.starts_with("threads="));

@@ -1,55 +1,71 @@
-// What the figures of a lane mean, in words.
+// What the figures of a lane mean, in words: of the same window as the table above them.
 
-import { due } from "./history.js";
-import { nameOf, percent, rate, size, time } from "./state.js";
+import { nameOf, percent, rate, time } from "./state.js";
 
-// `window` are the figures of the last window, `lane` the last frame of the lane, `state` the settings now.
-export function explain({ state, spec, entry, facts, lane, window, reasons, best }) {
-  const says = [];
+// A tenant that got this part of what is due to it is not said to miss anything: `hoistway test` chooses winners
+// among schedulers whose isolation differs by less.
+const ENOUGH = 0.9;
+
+// Parts of what is due that differ by no more than this are called alike.
+const ALIKE = 1.5;
+
+// `window` are the figures of the last window, `lane` the last frame of the lane, `best` the other lane with the
+// highest rate.
+export function explain({ state, spec, entry, facts, lane, window, best }) {
   const names = state.tenants.map((tenant) => tenant.name);
-  const active = lane.groups.map((group, index) => index).filter((index) => !lane.groups[index].rests);
-  if (window.spanNs === 0 || active.length === 0) return active.length === 0 ? "All tenants rest." : "Nothing has happened yet: press Run.";
-  const shares = due(lane.groups);
-  const span = time(window.spanNs);
+  const active = names.map((_, index) => index).filter((index) => !lane.groups[index].rests);
+  if (active.length === 0) return "All tenants rest.";
+  if (window.spanNs === 0) return "Nothing has happened yet: press Run.";
+  const says = [];
   const name = nameOf(spec);
-  if (active.length > 1) {
-    const worst = active.reduce((a, b) => (gap(b, window, shares) > gap(a, window, shares) ? b : a));
-    const told = `in the last ${span} ${names[worst]} got ${percent(window.tenants[worst].share)} of the bytes; by weight ${percent(shares[worst])} are due to it.`;
-    if (gap(worst, window, shares) <= 0.02) says.push(`Every tenant gets what its weight promises. The farthest off: ${told}`);
-    else if (!entry?.has_shares) says.push(`${name} knows no weights: ${told} What a tenant gets here depends on how much it asks for.`);
-    else says.push(`I${told.slice(1)} ${whyNot(worst, { state, shares, window, lane, name })}`);
-  } else {
-    says.push(`Only ${names[active[0]]} issues requests, and gets all there is: ${rate(window.rate)}.`);
+  const parts = active.map((index) => ({ index, part: fulfilled(lane.groups[index], window.tenants[index]) })).filter((it) => it.part !== null);
+  if (active.length === 1) {
+    says.push(`Only ${names[active[0]]} issues requests, and gets all there is: ${rate(window.rate)} in the last ${time(window.spanNs)}.`);
+  } else if (parts.length > 0) {
+    const { index: worst, part } = parts.reduce((a, b) => (b.part < a.part ? b : a));
+    const told = `${names[worst]} got ${rate(window.tenants[worst].rate)} of the ${rate(lane.groups[worst].due_bytes_per_s)} that are due to it`;
+    const most = Math.max(...parts.map((it) => it.part));
+    if (part >= 0.995) says.push(`In the last ${time(window.spanNs)} every tenant got all that is due to it.`);
+    else if (part >= ENOUGH) says.push(`In the last ${time(window.spanNs)} every tenant got what is due to it, or nearly: ${told}.`);
+    else if (parts.length > 1 && most <= ALIKE * part) {
+      const range = `${percent(part)} to ${percent(most)}`;
+      says.push(`In the last ${time(window.spanNs)} the tenants got ${range} of what is due to them: divided about as due, but the device does less than it could. ${told[0].toUpperCase()}${told.slice(1)}.`);
+    } else says.push(`In the last ${time(window.spanNs)} ${told} (${percent(part)}). ${whyNot(worst, { entry, window, name })}`);
   }
-  if (best && window.rate < 0.9 * best.rate) {
-    says.push(`The device does ${rate(window.rate)} here, ${percent(1 - window.rate / best.rate)} less than under ${best.name}: ${cost(facts)}`);
+  if (best && areAlike(state.tenants) && window.rate < ENOUGH * best.rate) {
+    says.push(`Together ${rate(window.rate)}, ${percent(1 - window.rate / best.rate)} less than under ${best.name}: ${cost(facts)}`);
   }
-  const total = reasons.reduce((sum, count) => sum + count, 0);
+  const total = window.reasons.reduce((sum, count) => sum + count, 0);
   if (total > 0 && facts.reasons.length > 1) {
-    const at = reasons.indexOf(Math.max(...reasons));
+    const at = window.reasons.indexOf(Math.max(...window.reasons));
     const { name: reason, meaning } = facts.reasons[at];
-    says.push(`${percent(reasons[at] / total)} of all requests were chosen with the reason "${reason}"${meaning ? `: ${meaning}` : ""}.`);
+    says.push(`${percent(window.reasons[at] / total)} of the requests were chosen with the reason "${reason}"${meaning ? `: ${meaning}` : ""}.`);
   }
   return says.join(" ");
 }
 
-const gap = (tenant, window, shares) => Math.abs(window.tenants[tenant].share - shares[tenant]);
+// Got / due; nothing if that is not known, or if nothing is due.
+export function fulfilled(group, got) {
+  return group.due_bytes_per_s > 0 ? Math.min(1, got.rate / group.due_bytes_per_s) : null;
+}
 
-function whyNot(tenant, { state, shares, window, lane, name }) {
-  const { depth, block, workload } = state.tenants[tenant];
-  const isBelow = window.tenants[tenant].share < shares[tenant];
-  const load = workload ? "its load" : `${depth} outstanding of ${size(block)}`;
-  if (isBelow && lane.groups[tenant].outstanding <= lane.groups[tenant].in_device) {
-    return `All that it asks for is in the device already (${load}): no order of requests gives it more. ${name} could only hold the others back, and would leave the device idle for that.`;
+function whyNot(tenant, { entry, window, name }) {
+  if (!entry?.has_shares) return `${name} knows no weights: what a tenant gets depends on what it and the others ask for.`;
+  // Less than one request in twenty waits for its turn.
+  if (window.tenants[tenant].waiting < window.tenants[tenant].outstanding / 20) {
+    return `All that it asks for is in the device already, beside the requests of the others: only holding more of those back would help it, and would leave the device emptier.`;
   }
-  if (isBelow) return `It has requests waiting (${load}); ${name} gives turns to the others, or has not yet made up for the past.`;
-  const behind = shares.findIndex((share, other) => window.tenants[other].share < share - 0.02 && lane.groups[other].outstanding > lane.groups[other].in_device);
-  if (behind >= 0) return `${state.tenants[behind].name} has requests waiting and is behind at the moment; ${name} makes up for that later.`;
-  return "The others do not ask for enough to take up their part, and unclaimed capacity goes to the tenants that ask.";
+  return `Its requests wait for their turn: ${name} serves the others first, or holds requests back.`;
+}
+
+// Whether bytes per second say how much the device does: all tenants have the same kind of request.
+function areAlike(tenants) {
+  const kind = ({ workload, block, read, random }) => workload || [block, read, random].join();
+  return tenants.every((tenant) => kind(tenant) === kind(tenants[0]));
 }
 
 function cost(facts) {
   return facts.device.rotational
     ? "the head moves more, or waits for a tenant to come back."
-    : "the device is not kept as full, because requests are held back to keep the shares.";
+    : "the device is not kept as full, because requests are held back.";
 }

@@ -53,6 +53,9 @@ export class LaneHistory {
       bytes: lane.groups.map((group) => group.bytes),
       ios: lane.groups.map((group) => group.ios),
       latencies: lane.groups.map((group) => group.latencies),
+      outstanding: lane.groups.map((group) => group.outstanding),
+      waiting: lane.groups.map((group) => Math.max(0, group.outstanding - group.in_device)),
+      reasons: this.reasons,
       // For the strips: rate and 99th percentile of the last few points, because one point may have too
       // few I/Os.
       rates: lane.groups.map(() => 0),
@@ -110,8 +113,8 @@ export class LaneHistory {
   // The figures of the last window: for each tenant its rate, share and percentiles.
   window() {
     const last = this.points.at(-1);
-    const none = this.tenants.map(() => ({ rate: 0, ios: 0, share: 0, p50: 0, p99: 0 }));
-    if (!last || this.points.length < 2) return { spanNs: 0, rate: 0, tenants: none };
+    const none = this.tenants.map(() => ({ rate: 0, ios: 0, share: 0, p50: 0, p99: 0, outstanding: 0, waiting: 0 }));
+    if (!last || this.points.length < 2) return { spanNs: 0, rate: 0, tenants: none, reasons: [] };
     let first = this.points.length - 2;
     while (first > 0 && this.points[first].at > last.at - this.windowNs) first -= 1;
     const before = this.points[first];
@@ -127,15 +130,17 @@ export class LaneHistory {
         share: all > 0 ? got / all : 0,
         p50: this.#percentile(lists, 0.5),
         p99: this.#percentile(lists, 0.99),
+        outstanding: mean(recent.map((point) => point.outstanding[tenant])),
+        waiting: mean(recent.map((point) => point.waiting[tenant])),
       };
     });
-    return { spanNs: last.at - before.at, rate: all / span, tenants };
+    return { spanNs: last.at - before.at, rate: all / span, tenants, reasons: this.#choices(before, last) };
   }
 
-  // How often each reason was given for a choice; those for holding requests back are left out.
-  choices() {
+  // How often each reason was given for a choice between two points; those for holding requests back are left out.
+  #choices(before, last) {
     const given = new Set(this.dispatches.map((dispatch) => dispatch.reason));
-    return this.reasons.map((count, reason) => (given.has(reason) ? count : 0));
+    return last.reasons.map((count, reason) => (given.has(reason) ? count - (before.reasons[reason] ?? 0) : 0));
   }
 
   // The points of the strips.
@@ -144,8 +149,4 @@ export class LaneHistory {
   }
 }
 
-// What is due to each tenant by weight, among those that issue.
-export function due(groups) {
-  const all = groups.reduce((sum, group) => sum + (group.rests ? 0 : group.weight), 0);
-  return groups.map((group) => (group.rests || all === 0 ? 0 : group.weight / all));
-}
+const mean = (values) => values.reduce((sum, it) => sum + it, 0) / Math.max(1, values.length);

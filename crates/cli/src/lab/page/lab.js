@@ -1,5 +1,6 @@
 // The page: its state, its run, and what the buttons do.
 
+import { commonAxes } from "./axes.js";
 import { drawTenants } from "./controls.js";
 import { LaneHistory } from "./history.js";
 import { LaneView } from "./lanes.js";
@@ -9,6 +10,10 @@ import { ServerTransport, WorkerTransport } from "./transport.js";
 
 // Virtual nanoseconds per second; the last is as fast as possible.
 const PACES = [1e5, 1e6, 3e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 2e9, 5e9, 2e10, -1];
+// The story that is offered first.
+const FIRST_STORY = 6;
+// Milliseconds between two tellings of the figures while it runs, so that they can be read.
+const TELL_MS = 300;
 const get = (id) => document.getElementById(id);
 
 class Laboratory {
@@ -23,6 +28,7 @@ class Laboratory {
     this.story = null;
     this.pending = new Map();
     this.drawn = true;
+    this.told = 0;
     this.opening = 0;
   }
 
@@ -37,8 +43,14 @@ class Laboratory {
     const own = this.choices.first.device;
     if (![...get("device").options].some((option) => option.value === own)) get("device").add(new Option(own, own));
     STORIES.forEach((story, index) => get("story").add(new Option(`${index + 1}. ${story.title}`, String(index))));
+    get("story").value = String(FIRST_STORY);
+    // Where there is room, the controls are beside the lanes.
+    get("controls").open = matchMedia("(min-width: 1700px)").matches;
     this.#listen();
-    return this.#load();
+    const isOwn = location.hash.length <= 1;
+    await this.#load();
+    // Something is to be seen at once; a link waits for its reader.
+    if (isOwn && !matchMedia("(prefers-reduced-motion: reduce)").matches) await this.run();
   }
 
   // The state of the link, or the one to begin with.
@@ -65,6 +77,9 @@ class Laboratory {
     state = { ...state, tenants: state.tenants.map((it) => ({ workload: "", more: "", on: true, ...it })) };
     this.opening += 1;
     const opening = this.opening;
+    // Nothing is ordered from a run that is being replaced.
+    this.isRunning = false;
+    this.isOpen = false;
     this.problem(null);
     let lanes;
     try {
@@ -93,6 +108,7 @@ class Laboratory {
     get("length-ms").value = String(state.length_ms);
     get("length").textContent = time(state.length_ms * 1e6);
     get("lanes").replaceChildren();
+    get("lanes").style.setProperty("--lanes", state.schedulers.length);
     this.views = state.schedulers.map((_, index) => new LaneView(get("lanes"), index, this));
     const isRotational = lanes.some((lane) => lane.device.rotational);
     const windowNs = isRotational ? 1e9 : 5e8;
@@ -107,6 +123,8 @@ class Laboratory {
 
   #drawTenants() {
     drawTenants(get("tenants"), this.state, { live: (change) => this.live(change), restart: (edit) => this.restart(edit) });
+    const device = this.state.device.replace("model:", "");
+    get("load-summary").textContent = `${device}: ${this.state.tenants.map((it) => `${it.name} ${it.weight}${it.on ? "" : " (rests)"}`).join(", ")}`;
     get("add-tenant").disabled = this.state.tenants.length >= 8;
     get("add-lane").disabled = this.state.schedulers.length >= 3;
   }
@@ -144,7 +162,23 @@ class Laboratory {
     requestAnimationFrame(() => {
       this.drawn = true;
       get("clock").textContent = time(this.nowNs);
-      for (const view of this.views) view.draw(this.nowNs, this.views);
+      const axes = commonAxes(this.views.map((view) => view.history), this.nowNs);
+      for (const view of this.views) view.draw(this.nowNs, axes);
+      const now = performance.now();
+      if (this.isRunning && now - this.told < TELL_MS) return;
+      this.told = now;
+      this.#tell();
+    });
+  }
+
+  // The figures of all lanes in the same window of time.
+  #tell() {
+    const windows = this.views.map((view) => view.history.window());
+    const rates = this.views.flatMap((view, at) => [...windows[at].tenants.map((it) => it.rate), ...(view.history.last?.groups ?? []).map((it) => it.due_bytes_per_s ?? 0)]);
+    const most = Math.max(1, ...rates);
+    this.views.forEach((view, at) => {
+      const others = this.views.map((other, index) => ({ name: other.spec, rate: windows[index].rate })).filter((_, index) => index !== at);
+      view.tell(windows[at], most, others.sort((a, b) => b.rate - a.rate)[0]);
     });
   }
 
@@ -176,6 +210,7 @@ class Laboratory {
     this.isRunning = false;
     this.#showRun();
     await this.order({ pace: 0 });
+    this.redraw();
   }
 
   setPace(at) {
@@ -310,7 +345,7 @@ class Laboratory {
 
   tellStory(index) {
     this.story = index === null ? null : { index, step: 0 };
-    get("story").value = index === null ? "" : String(index);
+    document.querySelector(".begin").hidden = index !== null;
     get("story-card").hidden = index === null;
     if (index !== null) this.#playStep();
   }
@@ -374,7 +409,7 @@ class Laboratory {
     on("copy-link", "click", () => this.#copy("The link to this state", location.href, `It holds the whole state: device, tenants, schedulers, seed, and every change with its time. ${this.transport.reach}`));
     on("copy-command", "click", () => this.copyCommand());
     on("copied-close", "click", () => { get("copied").hidden = true; });
-    on("story", "change", (event) => this.tellStory(event.target.value === "" ? null : Number(event.target.value)));
+    on("story-begin", "click", () => this.tellStory(Number(get("story").value)));
     on("story-next", "click", () => this.#nextStep());
     on("story-leave", "click", () => { this.until = null; this.tellStory(null); });
     addEventListener("hashchange", () => this.#load());

@@ -1,9 +1,8 @@
 // One lane: its scheduler, its pictures and its figures.
 
 import { explain } from "./explain.js";
-import { due } from "./history.js";
-import { drawDevice, drawStrip, signOf, words } from "./pictures.js";
-import { nameOf, percent, rate, time } from "./state.js";
+import { drawDevice, drawStrip, hasParts, signOf, words } from "./pictures.js";
+import { inMib, nameOf, rate, time } from "./state.js";
 
 // The tunables that have a slider of their own, with their largest value there.
 const SLIDERS = { give: 100, slice_idle: 20, fifo_batch: 32, low_latency: 1, quantum: 32 };
@@ -38,8 +37,8 @@ export class LaneView {
     this.get(".remove").disabled = state.schedulers.length === 1;
     this.get(".remove").addEventListener("click", () => this.app.restart((next) => { next.schedulers.splice(this.index, 1); }));
     this.entry = choices.schedulers.find((entry) => entry.name === nameOf(this.spec));
-    this.get(".summary").textContent = this.entry
-      ? `${this.entry.summary}${this.entry.has_shares ? "" : "; knows no weights"}` : "";
+    this.get(".summary").textContent = this.entry ? `${this.entry.has_shares ? "" : "knows no weights; "}${this.entry.summary}` : "";
+    this.get(".summary").title = this.get(".summary").textContent;
   }
 
   // The lane has been started.
@@ -110,12 +109,11 @@ export class LaneView {
     this.get(".shares tbody").replaceChildren(...this.rows.map((it) => it.row));
   }
 
-  // Shows the last frame. `others` are the views of all lanes.
-  draw(nowNs, others) {
+  // Shows the pictures of the last frame, with the axes of all lanes.
+  draw(nowNs, axes) {
     const { history } = this;
     if (!history?.last) return;
     const lane = history.last;
-    const window = history.window();
     const names = this.app.state.tenants.map((tenant) => tenant.name);
     if (lane.failed) {
       this.get(".failed").textContent = lane.failed;
@@ -123,37 +121,45 @@ export class LaneView {
     }
     const held = lane.held === null ? null : this.facts.reasons[lane.held];
     this.get(".held").textContent = held ? `holds its requests: ${held.name}` : "";
-    this.places = drawDevice(this.get(".device"), history, this.facts, nowNs, this.selected);
-    this.get(".device").setAttribute("aria-label", `${history.dispatches.length} requests of ${names.join(", ")} over time and sector.`);
-    this.#drawShares(lane, window, names);
+    this.node.classList.toggle("has-parts", hasParts(history.samples));
+    this.places = drawDevice(this.get(".device"), history, this.facts, axes, this.selected);
+    this.get(".device").setAttribute("aria-label", `${this.places.length} requests of ${names.join(", ")} over time and sector.`);
     const points = history.strip();
-    drawStrip(this.get(".throughput"), points, { values: (point) => point.rates, names, isLog: false, label: (value) => rate(value).replace(" MiB/s", "") });
-    drawStrip(this.get(".latency"), points, { values: (point) => point.p99, names, isLog: true, label: time });
-    const list = (of) => window.tenants.map((it, tenant) => `${names[tenant]} ${of(it)}`).join(", ");
-    this.get(".throughput").setAttribute("aria-label", `Throughput in MiB per second: ${list((it) => rate(it.rate))}`);
-    this.get(".latency").setAttribute("aria-label", `99th percentile of latency: ${list((it) => time(it.p99))}`);
-    this.get(".total").textContent = window.spanNs > 0 ? `${rate(window.rate)} together in the last ${time(window.spanNs)}; the line is what is due` : "";
+    drawStrip(this.get(".throughput"), points, { values: (point) => point.rates, range: axes.rates, names, isLog: false, label: inMib });
+    drawStrip(this.get(".latency"), points, { values: (point) => point.p99, range: axes.latencies, names, isLog: true, label: time });
     if (history.result) this.#drawResult(history.result, names);
-    this.#say(lane, window, others);
   }
 
-  #drawShares(lane, window, names) {
-    const shares = due(lane.groups);
-    const depth = Math.max(1, ...lane.groups.map((group) => group.outstanding));
+  // Shows the figures of the last window, and says what they mean. `most` is the largest rate of all lanes, and `best` the
+  // other lane that does most.
+  tell(window, most, best) {
+    const { history } = this;
+    if (!history?.last) return;
+    const lane = history.last;
+    const names = this.app.state.tenants.map((tenant) => tenant.name);
     this.rows.forEach((row, tenant) => {
       const group = lane.groups[tenant];
-      const { share, rate: bytes, p50, p99 } = window.tenants[tenant];
-      row.got.style.width = `${100 * share}%`;
-      row.mark.style.left = `${100 * shares[tenant]}%`;
-      row.pair.setAttribute("aria-label", `${names[tenant]}: due ${percent(shares[tenant])}, got ${percent(share)}`);
-      row.row.dataset.due = shares[tenant];
-      row.row.dataset.got = share;
-      const texts = [percent(share), rate(bytes).replace(" MiB/s", ""), p50 ? time(p50) : "–", p99 ? time(p99) : "–"];
+      const due = group.due_bytes_per_s;
+      const { share, rate: got, p50, p99 } = window.tenants[tenant];
+      row.got.style.width = `${(100 * got) / most}%`;
+      row.mark.style.left = `${(100 * (due ?? 0)) / most}%`;
+      row.mark.hidden = !due;
+      row.pair.setAttribute("aria-label", `${names[tenant]}: due ${due === null ? "not known" : rate(due)}, got ${rate(got)}`);
+      Object.assign(row.row.dataset, { due: due ?? "", got, share });
+      const texts = [due === null ? "–" : inMib(due), inMib(got), p50 ? time(p50) : "–", p99 ? time(p99) : "–"];
       texts.forEach((text, at) => { row.cells[at + 1].textContent = text; });
+      const depth = Math.max(1, ...lane.groups.map((it) => it.outstanding));
       const waits = Math.max(0, group.outstanding - group.in_device);
       row.waits.style.width = `${(40 * waits) / depth}px`;
       row.device.style.width = `${(40 * Math.min(group.outstanding, group.in_device)) / depth}px`;
       row.text.textContent = group.rests ? "rests" : `${waits} + ${group.in_device}`;
+    });
+    const list = (of) => window.tenants.map((it, tenant) => `${names[tenant]} ${of(it)}`).join(", ");
+    this.get(".throughput").setAttribute("aria-label", `Throughput in MiB per second: ${list((it) => rate(it.rate))}`);
+    this.get(".latency").setAttribute("aria-label", `99th percentile of latency: ${list((it) => time(it.p99))}`);
+    this.get(".total").textContent = window.spanNs > 0 ? `${rate(window.rate)} in the last ${time(window.spanNs)}; the line is what is due` : "";
+    this.get(".words").textContent = explain({
+      state: this.app.state, spec: this.spec, entry: this.entry, facts: this.facts, lane, window, best,
     });
   }
 
@@ -171,18 +177,6 @@ export class LaneView {
       return row;
     }));
     this.get(".result").hidden = false;
-  }
-
-  // The text changes more slowly than the figures, so that it can be read.
-  #say(lane, window, others) {
-    const now = performance.now();
-    if (this.saidAt && now - this.saidAt < 700) return;
-    this.saidAt = now;
-    const rates = others.filter((it) => it !== this && it.history?.last).map((it) => ({ name: it.spec, rate: it.history.window().rate }));
-    const best = rates.sort((a, b) => b.rate - a.rate)[0];
-    this.get(".words").textContent = explain({
-      state: this.app.state, spec: this.spec, entry: this.entry, facts: this.facts, lane, window, reasons: this.history.choices(), best,
-    });
   }
 
   // Pointer and keys over the picture: the reason of a dispatch.

@@ -32,7 +32,7 @@ export function fitted(canvas) {
   return { context, width, height };
 }
 
-function mark(context, shape, x, y, r) {
+function mark(context, shape, x, y, r, isHollow = false) {
   context.beginPath();
   if (shape === "circle" || shape === "ring") context.arc(x, y, r, 0, 2 * Math.PI);
   if (shape === "square") context.rect(x - r, y - r, 2 * r, 2 * r);
@@ -58,29 +58,31 @@ function mark(context, shape, x, y, r) {
     context.lineTo(x - b, y + a);
   }
   const isLine = shape === "cross" || shape === "plus" || shape === "ring";
-  if (isLine) context.stroke();
+  if (isLine || isHollow) context.stroke();
   else context.fill();
 }
 
-const LEFT = 48;
-const PARTS_HEIGHT = 84;
+const LEFT = 58;
+const PARTS_HEIGHT = 74;
+// The radius of a mark alone, and of one in a crowd.
+const [MARK, MARK_DENSE] = [2.6, 1.3];
+
+// Whether the device has parts that are drawn: disks of an array, channels and dies.
+export const hasParts = (samples) => samples.length > 0 && !(samples[0].disks && samples[0].disks.length === 1);
 
 // The sectors of the requests over time, and below what the parts of the device do. Returns where the
 // requests were drawn, for the pointer.
-export function drawDevice(canvas, history, facts, nowNs, selected) {
+export function drawDevice(canvas, history, facts, axes, selected) {
   const { context, width, height } = fitted(canvas);
   const colour = colours();
-  const rows = history.dispatches;
-  const samples = history.samples;
-  const hasParts = samples.length > 0 && !(samples[0].disks && samples[0].disks.length === 1);
-  const plotHeight = height - 16 - (hasParts ? PARTS_HEIGHT : 0);
-  const from = rows.length ? rows[0].at : 0;
-  const to = Math.max(nowNs, from + 1);
+  const { from, to } = axes;
+  const rows = history.dispatches.filter((row) => row.at >= from);
+  const samples = history.samples.filter((sample) => sample.at_ns >= from);
+  const withParts = hasParts(samples);
+  const plotHeight = height - 16 - (withParts ? PARTS_HEIGHT : 0);
   const x = (at) => LEFT + ((at - from) / (to - from)) * (width - LEFT - 8);
   // The part of the device in which the requests are.
-  const sectors = rows.map((row) => row.sector);
-  const lowest = rows.length ? sectors.reduce((a, b) => Math.min(a, b)) : 0;
-  const highest = rows.length ? sectors.reduce((a, b) => Math.max(a, b)) : facts.device.capacity_sectors;
+  const [lowest, highest] = axes.highest >= axes.lowest ? [axes.lowest, axes.highest] : [0, facts.device.capacity_sectors];
   const y = (sector) => 8 + (1 - (sector - lowest) / Math.max(1, highest - lowest)) * (plotHeight - 16);
   context.strokeStyle = colour.grid;
   context.strokeRect(LEFT, 2.5, width - LEFT - 4, plotHeight - 5);
@@ -88,22 +90,19 @@ export function drawDevice(canvas, history, facts, nowNs, selected) {
   context.textAlign = "right";
   context.fillText(position(highest), LEFT - 3, 13);
   context.fillText(position(lowest), LEFT - 3, plotHeight - 5);
-  if (samples.length && samples[0].disks && samples[0].disks.length === 1) drawHead(context, samples, x, y, from, colour);
+  context.fillText("place", LEFT - 3, plotHeight / 2 + 4);
+  if (samples.length && !withParts) drawHead(context, samples, x, y, from, colour);
+  // Half of the mean distance between marks, so that a crowd keeps its colours.
+  const distance = Math.sqrt(((width - LEFT) * plotHeight) / Math.max(1, rows.length));
+  const radius = Math.min(MARK, Math.max(MARK_DENSE, distance / 4));
   const places = [];
   for (const row of rows) {
     const [px, py] = [x(row.at), y(row.sector)];
     const tone = row.tenant === null ? colour.faint : colour.tenants[row.tenant];
     context.fillStyle = tone;
     context.strokeStyle = tone;
-    // Writes are hollow.
-    const shape = SHAPES[(row.tenant ?? 6) % SHAPES.length];
-    if (row.kind === "R") {
-      mark(context, shape, px, py, 2.6);
-    } else {
-      mark(context, shape, px, py, 3.2);
-      context.fillStyle = colour.card;
-      mark(context, shape === "ring" || shape === "cross" || shape === "plus" ? "bar" : shape, px, py, 1.6);
-    }
+    // Writes are hollow: only their outline is drawn, which covers no other mark.
+    mark(context, SHAPES[(row.tenant ?? 6) % SHAPES.length], px, py, row.kind === "R" ? radius : radius + 0.6, row.kind !== "R");
     places.push({ x: px, y: py, row });
   }
   const chosen = places.find((place) => place.row.number === selected);
@@ -115,17 +114,19 @@ export function drawDevice(canvas, history, facts, nowNs, selected) {
     context.stroke();
     context.lineWidth = 1;
   }
-  if (hasParts) drawParts(context, samples, { top: plotHeight + 2, height: PARTS_HEIGHT - 6, width }, colour);
+  if (withParts) drawParts(context, samples, { top: plotHeight + 2, height: PARTS_HEIGHT - 6, left: x(samples[0].at_ns), right: x(to) }, colour);
   context.fillStyle = colour.faint;
   context.textAlign = "left";
-  context.fillText(rows.length ? `${time(from)}` : "no request yet", LEFT, height - 3);
+  context.fillText(rows.length ? time(from) : "no request yet", LEFT, height - 3);
+  context.textAlign = "center";
+  context.fillText(`time: ${time(to - from)}`, LEFT + (width - LEFT) / 2, height - 3);
   context.textAlign = "right";
-  context.fillText(time(nowNs), width - 6, height - 3);
+  context.fillText(time(to), width - 6, height - 3);
   return places;
 }
 
 // A place on the device.
-const position = (sector) => (sector >= 2 ** 21 * 10 ? `${Math.round(sector / 2 ** 21)} G` : `${Math.round(sector / 2048)} M`);
+const position = (sector) => (sector >= 2 ** 21 * 10 ? `${Math.round(sector / 2 ** 21)} GiB` : `${Math.round(sector / 2048)} MiB`);
 
 // The head of a single disk: where it reads or writes.
 function drawHead(context, samples, x, y, from, colour) {
@@ -148,27 +149,27 @@ function drawParts(context, samples, place, colour) {
   const isFlash = Boolean(samples[0].dies);
   const codesOf = (sample) => (isFlash ? [...sample.channels, ...sample.dies].map(Number) : sample.disks.map((disk) => disk[0]));
   const lanes = codesOf(samples[0]).length;
-  const shown = samples.slice(-Math.floor((place.width - LEFT - 8) / 4));
-  const columns = shown.length;
+  const columns = samples.length;
   small.width = columns;
   small.height = lanes;
   const inner = small.getContext("2d");
   const pixels = inner.createImageData(columns, lanes);
   const tones = [colour.idle, colour.reads, colour.programs].map(rgb);
-  shown.forEach((sample, column) => {
+  samples.forEach((sample, column) => {
     codesOf(sample).forEach((code, lane) => {
       pixels.data.set([...tones[code], 255], 4 * (lane * columns + column));
     });
   });
   inner.putImageData(pixels, 0, 0);
   context.imageSmoothingEnabled = false;
-  context.drawImage(small, LEFT, place.top, place.width - LEFT - 8, place.height);
+  const width = Math.max(1, place.right - place.left);
+  context.drawImage(small, place.left, place.top, width, place.height);
   // Lines between the rows, where there is room for them.
   const rowHeight = place.height / lanes;
   const channels = isFlash ? samples[0].channels.length : 0;
   context.fillStyle = colour.card;
   for (let lane = 1; lane < lanes; lane += 1) {
-    if (rowHeight > 4 || lane === channels) context.fillRect(LEFT, place.top + lane * rowHeight - 0.5, place.width - LEFT - 8, 1);
+    if (rowHeight > 4 || lane === channels) context.fillRect(place.left, place.top + lane * rowHeight - 0.5, width, 1);
   }
   context.fillStyle = colour.faint;
   context.textAlign = "right";
@@ -180,23 +181,27 @@ const small = document.createElement("canvas");
 
 const rgb = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
 
-// Lines of all tenants over time. `values` picks them from a point; `isLog` has decades.
-export function drawStrip(canvas, points, { values, isLog, label, names }) {
+// Lines of all tenants over time. `values` picks them from a point; `range` is that of all lanes; `isLog` has decades.
+export function drawStrip(canvas, points, { values, range, isLog, label, names }) {
   const { context, width, height } = fitted(canvas);
   const colour = colours();
-  const all = points.flatMap(values).filter((value) => value > 0);
-  if (all.length === 0 || points.length < 2) {
+  if (range === null || points.length < 2) {
     context.fillStyle = colour.faint;
-    context.fillText("nothing yet", LEFT + 18, height / 2);
+    context.fillText("nothing yet", LEFT, height / 2);
     return;
   }
-  let [low, high] = [0, Math.max(...all) * 1.08];
-  if (isLog) [low, high] = [10 ** Math.floor(Math.log10(Math.min(...all))), 10 ** Math.ceil(Math.log10(Math.max(...all)) + 1e-9)];
-  const place = LEFT + 18;
+  let [low, high] = [0, range[1] * 1.08];
+  if (isLog) [low, high] = [10 ** Math.floor(Math.log10(range[0])), 10 ** Math.ceil(Math.log10(range[1]) + 1e-9)];
+  const [place, bottom] = [LEFT, height - 16];
   const [from, to] = [points[0].at, points.at(-1).at];
   const x = (at) => place + ((at - from) / (to - from)) * (width - place - 6);
   const part = (value) => (isLog ? Math.log10(Math.max(value, low) / low) / Math.log10(high / low) : value / high);
-  const y = (value) => height - 6 - part(value) * (height - 14);
+  const y = (value) => bottom - part(value) * (bottom - 8);
+  context.fillStyle = colour.faint;
+  context.textAlign = "left";
+  context.fillText(time(from), place, height - 3);
+  context.textAlign = "right";
+  context.fillText(time(to), width - 6, height - 3);
   context.textAlign = "right";
   for (const value of isLog ? decades(low, high) : [0, high / 2, high]) {
     context.strokeStyle = colour.grid;
@@ -205,7 +210,7 @@ export function drawStrip(canvas, points, { values, isLog, label, names }) {
     context.lineTo(width - 6, y(value));
     context.stroke();
     context.fillStyle = colour.faint;
-    context.fillText(label(value), place - 4, Math.min(height - 3, Math.max(10, y(value) + 4)));
+    context.fillText(label(value), place - 4, Math.max(10, y(value) + 4));
   }
   names.forEach((_, tenant) => {
     context.strokeStyle = colour.tenants[tenant];

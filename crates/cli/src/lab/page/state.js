@@ -65,8 +65,15 @@ export function time(ns) {
 }
 
 export function rate(bytesPerSecond) {
-  const mib = bytesPerSecond / 1048576;
-  return `${mib >= 100 ? mib.toFixed(0) : mib >= 10 ? mib.toFixed(1) : mib.toFixed(2)} MiB/s`;
+  if (bytesPerSecond > 0 && bytesPerSecond < 104857) return `${(bytesPerSecond / 1024).toPrecision(2)} KiB/s`;
+  return `${inMib(bytesPerSecond)} MiB/s`;
+}
+
+// The number of MiB.
+export function inMib(bytes) {
+  const mib = bytes / 1048576;
+  if (mib >= 10) return mib.toFixed(mib >= 100 ? 0 : 1);
+  return mib > 0 && mib < 0.1 ? mib.toFixed(4) : mib.toFixed(2);
 }
 
 export function size(bytes) {

@@ -33,11 +33,11 @@ export const STORIES = [
         state: writeBomb(["linus@2.4.20", "deadline@2.6.0"]), pace: 11, run_ms: 12000,
       },
       {
-        text: "Look at the reader's latency, and at what its requests wait behind: in one sorted list a read can stand behind hundreds of writes. In the right lane the deadline scheduler of 2.6 prefers reads, and lets writes through before they starve.",
+        text: "Look at the reader's latency: in one sorted list a read can stand behind hundreds of writes, and the reader gets a fraction of what it could have. In the right lane the deadline scheduler of 2.6 prefers reads, and lets writes through before they starve.",
         pace: 11, run_ms: 8000,
       },
       {
-        text: "Another answer of 2003 was nas: a read overtakes as many writes as there are more writes than reads, so that neither direction starves. Compare the reader's median latency in the three lanes, and what the writer loses for it: almost nothing.",
+        text: "Another answer of 2003 was nas: a read overtakes as many writes as there are more writes than reads, so that neither direction starves. Compare the reader's median latency (p50) in the three lanes, and what the writer gets: about the same in each.",
         state: writeBomb(["linus@2.4.20", "deadline@2.6.0", "nas"]), pace: 12, run_ms: 20000,
       },
     ],
@@ -50,7 +50,7 @@ export const STORIES = [
         state: groupReaders(["cfq@2.7:slice_idle=8,quantum=8,group_isolation=1"]), pace: 9, run_ms: 3000,
       },
       {
-        text: "In the right lane slice_idle is 0. CFQ no longer waits for single readers, so that several disks work at once. The total is four times as high, and since the patches of 2010 the groups keep about their shares, because CFQ still waits for groups.",
+        text: "In the right lane slice_idle is 0. CFQ no longer waits for single readers, so that several disks work at once. The total is four times as high, and since the patches of 2010 it is still divided about by weight, because CFQ waits for groups. (Nobody gets all of what is due: between readers the heads have to move.)",
         state: groupReaders(["cfq@2.7:slice_idle=8,quantum=8,group_isolation=1", "cfq@2.7:slice_idle=0,quantum=8,group_isolation=1"]), pace: 9, run_ms: 4000,
       },
     ],
@@ -72,11 +72,11 @@ export const STORIES = [
     title: "2:6 on flash, 2016",
     steps: [
       {
-        text: "The question of 2016: does a proportional share on flash need idling? Two readers of 4 KiB with the I/O priorities 2 and 6, due 3:1, with one request at a time each. CFQ does not wait on flash, and both get the same: neither ever has to choose.",
+        text: "The question of 2016: does a proportional share on flash need idling? Two readers of 4 KiB with the I/O priorities 2 and 6, which stand for 3:1, with one request at a time each. CFQ does not wait on flash, and both get the same: there is never anything to choose from. Nobody misses anything, either: each has what it would have alone.",
         state: levels(1, ["cfq"]), pace: 7, run_ms: 1000,
       },
       {
-        text: "bfq waits for the reader whose turn it is, with small budgets, and gets 3:1 exactly. What it costs stands beside it: half of the throughput.",
+        text: "bfq waits for the reader whose turn it is, with small budgets, and makes it 3:1 exactly. The price is half of the throughput, and b pays it: it gets a quarter of what it would have alone.",
         state: levels(1, ["cfq", "bfq@4.12:low_latency=0,max_budget=8"]), pace: 8, run_ms: 2000,
       },
       {
@@ -93,15 +93,15 @@ export const STORIES = [
     title: "Why two readers of depth 1 cannot have 3:1 for free",
     steps: [
       {
-        text: "Two readers, each with one request at a time; a is due three times as much as b. Without a scheduler both are served at once, as fast as the device can: 1:1. There is never a choice, since no request ever waits.",
+        text: "Two readers, each with one request at a time; their weights are 3:1. Without a scheduler both are served at once, as fast as the device can: 1:1. There is never a choice, since no request ever waits, and each has what it would have alone: that is all that is due to it.",
         state: on("ssd", [tenant("a", 300, 1), tenant("b", 100, 1)], ["none"]), pace: 6, run_ms: 600,
       },
       {
-        text: "The only way to give b less is to let it wait while the device could serve it. paternoster with give=100 may give up all the throughput it needs for that, with give=0 none: exact shares beside full throughput.",
+        text: "The only way to give b less is to let it wait while the device could serve it. paternoster with give=0 never does that. With give=100 it may give up any throughput for the weights: 3:1 to the letter, a third less together, and b has a third of what it could have.",
         state: on("ssd", [tenant("a", 300, 1), tenant("b", 100, 1)], ["paternoster:give=0", "paternoster:give=100"]), pace: 8, run_ms: 3000,
       },
       {
-        text: "With 32 outstanding each there is always something to choose from, and 3:1 costs nothing: the choice of the order is enough.",
+        text: "With 32 outstanding each there is always something to choose from. Now 3:1 is due, and costs nothing: the choice of the order is enough.",
         changes: [load(0, 32), load(1, 32)], pace: 8, run_ms: 2500,
       },
     ],
@@ -110,11 +110,11 @@ export const STORIES = [
     title: "What give buys",
     steps: [
       {
-        text: "shallow has the larger weight and only 4 requests outstanding; deep has 32. All of shallow's requests are in the device already, so its share can only grow if deep's are held back, and the device is left emptier. give says how much throughput that may cost, in percent.",
+        text: "shallow has the larger weight and only 4 requests outstanding; deep has 32. What shallow does alone is due to it, and the rest to deep. All of shallow's requests are in the device already, so it can only get more if deep's are held back, and the device is left emptier. give says how much throughput that may cost, in percent.",
         state: on("ssd-lsi", [tenant("deep", 100, 32), tenant("shallow", 800, 4)], ["paternoster:give=0", "paternoster:give=10", "paternoster:give=100"]), pace: 8, run_ms: 1500,
       },
       {
-        text: "From left to right shallow gets more and the total falls. Neither end is wrong: they are two promises. Move the slider of give in one of the lanes while it runs.",
+        text: "From left to right shallow gets more and the total falls. At 100 the weights hold to the letter, 8:1, and deep gets next to nothing of what shallow leaves: a little give is enough for what is due. Move the slider of give in one of the lanes while it runs.",
         pace: 8, run_ms: 1000,
       },
       {
@@ -148,7 +148,7 @@ export const STORIES = [
         state: on("sata", ["a", "b", "c"].map((name) => tenant(name, 100, 1, { block: 32768, random: false })), ["mq-deadline"]), pace: 8, run_ms: 2000,
       },
       {
-        text: "bfq stays with one reader for its turn and waits a moment for its next request: long lines instead of a zigzag. On a disk, waiting is much cheaper than a seek.",
+        text: "bfq stays with one reader for its turn and waits a moment for its next request: long lines instead of a zigzag, and twenty times as much for each. On a disk, waiting is much cheaper than a seek.",
         state: on("sata", ["a", "b", "c"].map((name) => tenant(name, 100, 1, { block: 32768, random: false })), ["mq-deadline", "bfq:low_latency=0"]), pace: 9, run_ms: 4000,
       },
       {
@@ -161,7 +161,7 @@ export const STORIES = [
     title: "Unclaimed shares",
     steps: [
       {
-        text: "Three tenants with weights 400, 200 and 100, all with much to do. Each gets its part of the whole.",
+        text: "Three tenants with weights 400, 200 and 100, all with much to do. Each gets its part of the whole, which is what is due to it.",
         state: on("ssd", [tenant("db", 400, 32), tenant("web", 200, 32), tenant("batch", 100, 32)], ["paternoster"]), pace: 7, run_ms: 1200,
       },
       {
@@ -186,7 +186,7 @@ export const STORIES = [
         pace: 7, run_ms: 1500,
       },
       {
-        text: "paternoster divides by weight, whatever the direction. Compare the reader's 99th percentile in the three lanes.",
+        text: "paternoster looks at the weights, whatever the direction: the reader gets most of what is due to it, though not all, since some programs are still in its way. Compare the reader's 99th percentile in the three lanes.",
         state: on("ssd", [tenant("reader", 300, 8), tenant("writer", 100, 64, { read: 0, block: 65536 })], ["none", "kyber", "paternoster"]), pace: 7, run_ms: 2000,
       },
     ],
