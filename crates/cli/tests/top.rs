@@ -10,6 +10,7 @@ mod rig;
 mod served;
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -54,10 +55,16 @@ fn case_51_three_intervals_of_a_simulated_run_are_three_lines() {
         let backlogged: Vec<Value> =
             groups(interval).iter().filter(|group| group["backlogged"] == true).cloned().collect();
         assert_eq!(backlogged.len(), 2, "{interval}");
-        assert!((sum(&backlogged, "due_pct") - 100.0).abs() < 0.01, "{interval}");
+        // The device does not do exactly as much in each second as in the solo runs.
+        assert!((sum(&backlogged, "due_pct") - 100.0).abs() < 2.0, "{interval}");
         assert!((sum(groups(interval), "got_pct") - 100.0).abs() < 0.01, "{interval}");
         let heavy = group(interval, "cgrp2");
-        assert_eq!(heavy["due_pct"], 75.0);
+        // What it is entitled to by the solo runs, as a part of what the device did in this second.
+        assert!((heavy["due_pct"].as_f64().unwrap() - 75.0).abs() < 1.0, "{interval}");
+        assert!(
+            heavy["isolation_pct"].as_f64().unwrap() > 98.0 && heavy["in_flight"].as_f64().unwrap() > 20.0,
+            "{interval}"
+        );
         assert!((heavy["got_pct"].as_f64().unwrap() - 75.0).abs() < 2.0, "{interval}");
         assert!(heavy["latency_ns_p99"].as_u64() >= heavy["latency_ns_p50"].as_u64());
     }
@@ -83,7 +90,8 @@ fn a_stored_result_is_played_to_its_end() {
     let said = hoistway(directory.path(), &["top", "result", "-b", "--speed", "100"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert_eq!(said.stdout.matches("GROUP").count(), 2, "two seconds:\n{}", said.stdout);
-    assert!(said.stdout.starts_with("model:ssd  none  in flight 0/"), "{}", said.stdout);
+    let in_flight = said.stdout.strip_prefix("model:ssd  none  in flight ").and_then(|rest| rest.split('/').next());
+    assert!(in_flight.is_some_and(|count| count.parse::<u32>().is_ok_and(|count| count > 0)), "{}", said.stdout);
 }
 
 /// fio reading from the server, until it is killed.
@@ -186,13 +194,30 @@ fn on_a_terminal_it_draws_and_leaves_it_as_it_was() {
         return;
     }
     let directory = directory();
-    let top = format!("{} top -n 2 --speed 20 --quiet {}", env!("CARGO_BIN_EXE_hoistway"), SIMULATED.join(" "));
+    // One ends by its number of intervals; the other plays to the end, stays there, and ends by a key.
+    let top = |options: &str| {
+        format!("{} top {options} --speed 20 --quiet {}", env!("CARGO_BIN_EXE_hoistway"), SIMULATED.join(" "))
+    };
+    let ends = [(80, top("-n 2")), (100, top("-n 2")), (132, top("-n 2")), (200, top("-n 2")), (81, top(""))];
     let script = directory.path().join("typescript");
-    for columns in [80, 100, 132, 200] {
+    for (columns, top) in ends {
         let mut command = Command::new("script");
-        command.args(["-qec", &format!("stty rows 24 cols {columns}; {top}")]).arg(&script).env("TERM", "xterm");
+        command.args(["-qefc", &format!("stty rows 24 cols {columns}; {top}")]).arg(&script).env("TERM", "xterm");
         // Standard input that has no data and does not end.
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script");
+        if columns == 81 {
+            let shown = || String::from_utf8_lossy(&fs::read(&script).unwrap_or_default()).into_owned();
+            let begun = std::time::Instant::now();
+            while !shown().contains(" end, sorted") {
+                assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{}", shown());
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            let keys = child.stdin.as_mut().expect("a pipe");
+            keys.write_all(b"h").unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            assert!(child.try_wait().unwrap().is_none() && shown().contains("apart"), "{}", shown());
+            child.stdin.as_mut().expect("a pipe").write_all(b"q").unwrap();
+        }
         let status = served::wait_for_exit(&mut child);
         let text = String::from_utf8_lossy(&fs::read(&script).unwrap()).into_owned();
         assert!(status.success(), "{text}");

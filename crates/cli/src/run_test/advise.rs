@@ -29,14 +29,19 @@ pub fn idle_weights(cells: &[Cell<'_>], reporter: Reporter) {
     for cell in cells {
         let (measurement, experiment) = (cell.runs[0], &cell.runs[0].experiment);
         let has_shares = cell.scheduler.has_shares && cell.groups.iter().any(|it| it.weight != cell.groups[0].weight);
-        let is_content = cell.entitlement.as_ref().is_some_and(|it| it.isolation >= CONTENT);
+        // Only a scheduler without shares can show that there is nothing to divide.
+        let is_beside = |other: &&Cell<'_>| other.workload == cell.workload && other.threads == cell.threads;
+        let needs_none = cells.iter().filter(is_beside).any(|other| !other.scheduler.has_shares && is_content(other));
+        if is_content(cell) && !needs_none {
+            continue;
+        }
         let depth = experiment.device_depth.unwrap_or(measurement.target.queue_depth);
         let backlog: u32 = experiment.issuers().map(|place| place.job.effective_depth()).sum();
         let is_direct = experiment.issuers().all(|place| place.job.direct);
         if has_shares && is_direct && backlog <= depth && !follows_weights(measurement) {
             let issuers = u32::try_from(experiment.issuers().count()).unwrap_or(u32::MAX);
             let remedy = remedy(issuers, depth, measurement.host == "native");
-            let why = if is_content {
+            let why = if is_content(cell) {
                 "each group gets what it can claim, and weights have nothing to divide; to see them act"
             } else {
                 "this scheduler holds none back for the weights;"
@@ -51,6 +56,11 @@ pub fn idle_weights(cells: &[Cell<'_>], reporter: Reporter) {
             }
         }
     }
+}
+
+/// Whether every group got what it is entitled to, or nearly.
+fn is_content(cell: &Cell<'_>) -> bool {
+    cell.entitlement.as_ref().is_some_and(|it| it.isolation >= CONTENT)
 }
 
 /// How to make weights act: twice as many requests as the device takes, or a device that takes

@@ -56,6 +56,8 @@ struct GroupLine {
     got_pct: f64,
     /// Percentage points above the due share; null if it is not backlogged.
     diff_pct: Option<f64>,
+    /// How much of the due share it got, in per cent, at most 100; null if it is not backlogged.
+    isolation_pct: Option<f64>,
     /// Bytes read per second.
     read_bytes_per_s: f64,
     /// Bytes written per second.
@@ -108,6 +110,7 @@ fn group(line: &Line) -> GroupLine {
         due_pct: rounded(line.share.due_percent),
         got_pct: rounded(line.share.got_percent),
         diff_pct: line.difference().map(rounded),
+        isolation_pct: line.isolation_percent().map(rounded),
         read_bytes_per_s: line.bytes_per_s[0].round(),
         write_bytes_per_s: line.bytes_per_s[1].round(),
         read_ios_per_s: rounded(line.ios_per_s[0]),

@@ -74,7 +74,7 @@ pub struct GroupSample {
     pub throttled_ns: Option<Nanos>,
     /// Its limits as a line; empty if it has none.
     pub limit: String,
-    /// The share due to it, in per cent, as the server reports it; none if it reports none.
+    /// The share due to it, in per cent, as the source reports it; none if it reports none.
     pub due_percent: Option<f64>,
     /// Why its share was not kept, if known.
     pub why: Option<String>,

@@ -20,9 +20,15 @@ use crate::interrupt::Interrupt;
 
 /// The longest delay of the answer to a key.
 const KEYS: Duration = Duration::from_millis(100);
-const HELP: &str = "q quit   s sort   p pause   + - interval   r reads and writes separately   d next device\n\
-Enter tunables and reasons   h this help\n\n\
-DUE%: by the weights, among groups that have requests waiting.  ! = differs from it by more than 5 points.";
+/// Of 76 columns at most: it is read on a terminal of 80.
+const HELP: &str = "q  quit                            s  sort by the next column\n\
+p  pause, and go on                r  reads and writes apart\n\
++ -  longer, shorter interval      d  next device\n\
+Enter  tunables and reasons        h  this help\n\n\
+DUE%   what is due by weight, but no more than the group can use\n\
+DIFF   points above or below it; ! = more than 5\n\
+ISOL%  how much of what is due the group got, at most 100\n\
+INFL, QUEUED  mean numbers of requests in the device, and waiting";
 
 /// The user's choices, and what is on the screen.
 struct Screen<'a> {
@@ -34,6 +40,8 @@ struct Screen<'a> {
     device: usize,
     is_paused: bool,
     is_split: bool,
+    /// The source has ended; its last interval stays until a key.
+    is_over: bool,
     overlay: Overlay,
 }
 
@@ -70,6 +78,7 @@ impl<'a> Screen<'a> {
             device: 0,
             is_paused: false,
             is_split: false,
+            is_over: false,
             overlay: Overlay::None,
         }
     }
@@ -79,7 +88,9 @@ impl<'a> Screen<'a> {
         let (mut next, mut left) = (Instant::now() + source.pause(self.pause), self.arguments.iterations);
         loop {
             terminal.draw(|frame| self.draw(frame)).map_err(failed)?;
-            let until = next.saturating_duration_since(Instant::now()).min(KEYS);
+            // Without an interval to come only keys are waited for.
+            let is_still = self.is_paused || self.is_over;
+            let until = if is_still { KEYS } else { next.saturating_duration_since(Instant::now()).min(KEYS) };
             if event::poll(until).map_err(failed)?
                 && let Event::Key(key) = event::read().map_err(failed)?
                 && let KeyAction::Quit = self.key(key)
@@ -89,12 +100,15 @@ impl<'a> Screen<'a> {
             if let Some(exit) = interrupt.exit() {
                 return Ok(exit);
             }
-            if self.is_paused || Instant::now() < next {
+            if left == Some(0) && Instant::now() >= next {
+                return Ok(Exit::Done);
+            }
+            if is_still || Instant::now() < next {
                 continue;
             }
             match source.next()? {
-                Some(interval) if left != Some(0) => self.take(interval)?,
-                _ => return Ok(Exit::Done),
+                Some(interval) => self.take(interval)?,
+                None => self.is_over = true,
             }
             left = left.map(|left| left - 1);
             next = Instant::now() + source.pause(self.pause);
@@ -154,7 +168,8 @@ impl<'a> Screen<'a> {
         let [title, body, why, foot] = Layout::vertical(parts).areas(area);
         frame.render_widget(Paragraph::new(sentences.into_iter().map(Text::from).collect::<Vec<_>>()), why);
         let state = if self.is_paused { "paused" } else { "q quit, h help" };
-        let below = format!("every {:?}, sorted by {}   {state}", self.pause, self.sort.text());
+        let pace = if self.is_over { "the end".to_owned() } else { format!("every {:?}", self.pause) };
+        let below = format!("{pace}, sorted by {}   {state}", self.sort.text());
         frame.render_widget(Paragraph::new(below).style(Style::new().add_modifier(Modifier::DIM)), foot);
         let bold = Style::new().add_modifier(Modifier::BOLD);
         frame

@@ -55,10 +55,11 @@ pub fn queued(group: &GroupSample, seconds: f64) -> Option<f64> {
 }
 
 /// The shares of a device's groups, in the groups' order. What is due is computed here only for sources
-/// that do not report it: a server's own figure is also in its metrics and its reasons.
+/// that do not report it: a server's own figure is also in its metrics and its reasons, that of a test in its
+/// table.
 pub fn of(device: &DeviceSample, seconds: f64) -> Vec<Share> {
     let capacity: f64 = device.groups.iter().map(|group| bytes(group) as f64).sum();
-    if device.saturation.is_object() {
+    if device.saturation.is_object() || device.groups.iter().any(|group| group.due_percent.is_some()) {
         let reported = |group: &GroupSample| {
             let got_percent = if capacity > 0.0 { 100.0 * bytes(group) as f64 / capacity } else { 0.0 };
             // A group without a figure asks for no more than it gets.

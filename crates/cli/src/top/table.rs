@@ -57,7 +57,7 @@ const REMEMBERED: usize = 30;
 /// Spaces between two columns.
 pub const GAP: usize = 2;
 /// The columns that a narrow terminal does not show, the first to go first.
-const OMITTED: [&str; 7] = ["HIST", "LIMIT", "QUEUED", "THR%", "WEIGHT", "INFL", "p50ms"];
+const OMITTED: [&str; 8] = ["HIST", "LIMIT", "QUEUED", "THR%", "WEIGHT", "INFL", "p50ms", "ISOL%"];
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// A group of an interval.
@@ -112,6 +112,12 @@ impl Line {
     /// Percentage points above its due share; none for a group that wants no more.
     pub fn difference(&self) -> Option<f64> {
         self.share.is_backlogged.then_some(self.share.got_percent - self.share.due_percent)
+    }
+
+    /// How much of its due share it got, in per cent, at most 100; none for a group that wants no more.
+    pub fn isolation_percent(&self) -> Option<f64> {
+        let Share { due_percent, got_percent, is_backlogged } = self.share;
+        (is_backlogged && due_percent > 0.0).then(|| (100.0 * got_percent / due_percent).min(100.0))
     }
 
     /// Whether its share is far from the due one.
@@ -181,7 +187,7 @@ impl History {
 /// docs/specifications/harness.md, section 10.3.
 pub fn cells(device: &str, lines: &[Line], shown: Shown, history: &History) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let split = if shown.split { vec!["rMiB/s", "wMiB/s", "rIOPS", "wIOPS"] } else { vec!["MiB/s", "IOPS"] };
-    let mut header = vec!["GROUP", "WEIGHT", "DUE%", "GOT%", "DIFF"];
+    let mut header = vec!["GROUP", "WEIGHT", "DUE%", "GOT%", "DIFF", "ISOL%"];
     header.extend(split);
     header.extend(["INFL", "QUEUED", "p50ms", "p99ms", "THR%", "LIMIT", "HIST"]);
     let cell = |line: &Line, column: &&'static str| match *column {
@@ -192,6 +198,7 @@ pub fn cells(device: &str, lines: &[Line], shown: Shown, history: &History) -> (
         "DIFF" => line
             .difference()
             .map_or("-".to_owned(), |points| format!("{points:+.1}{}", if line.is_far() { "!" } else { "" })),
+        "ISOL%" => line.isolation_percent().map_or("-".to_owned(), |percent| format!("{percent:.1}")),
         "MiB/s" => mib(line.bytes_per_s.iter().sum()),
         "rMiB/s" => mib(line.bytes_per_s[0]),
         "wMiB/s" => mib(line.bytes_per_s[1]),
@@ -382,9 +389,9 @@ mod tests {
         assert_eq!(
             text,
             [
-                "GROUP  WEIGHT  DUE%  GOT%    DIFF  MiB/s  IOPS  INFL  QUEUED  p50ms  p99ms  THR%  LIMIT  HIST",
-                "batch     100  11.1  50.0  +38.9!    3.1   800   0.8      63    2.0    2.0  12.4  -      ▅",
-                "db        800  88.9  50.0  -38.9!    3.1   800   0.8      63    2.0    2.0  12.4  -      ▅",
+                "GROUP  WEIGHT  DUE%  GOT%    DIFF  ISOL%  MiB/s  IOPS  INFL  QUEUED  p50ms  p99ms  THR%  LIMIT  HIST",
+                "batch     100  11.1  50.0  +38.9!  100.0    3.1   800   0.8      63    2.0    2.0  12.4  -      ▅",
+                "db        800  88.9  50.0  -38.9!   56.2    3.1   800   0.8      63    2.0    2.0  12.4  -      ▅",
             ]
         );
         let interval = Interval { length_ns: 1_000_000_000, devices: Vec::new() };

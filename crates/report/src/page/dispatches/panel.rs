@@ -107,11 +107,11 @@ impl<'a> Panel<'a> {
         self.svg.line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
     }
 
-    /// Rate and movement: the distance of head movements on a disk, otherwise the number of
-    /// requests in flight.
+    /// The rate in the whole window, as in the totals, and movement in the time that is drawn: the
+    /// distance of head movements on a disk, otherwise the number of requests in flight.
     fn summary(&self) -> String {
         let seconds = self.frame.length_ns.min(self.one.end_ns).max(1) as f64 / 1e9;
-        let rate = self.requests.len() as f64 / seconds;
+        let rate = self.one.cell.ios_per_s.mean;
         if self.frame.is_rotational {
             let jump = |pair: &[DispatchedRequest]| {
                 let end = pair[0].extent.first_sector + u64::from(pair[0].extent.sectors);
@@ -119,10 +119,10 @@ impl<'a> Panel<'a> {
             };
             let jumps: f64 = self.requests.windows(2).map(jump).sum();
             let mean = jumps / self.requests.len().saturating_sub(1).max(1) as f64;
-            return format!("{rate:.0}/s, mean seek {}", distance(mean));
+            return format!("{rate:.0} I/Os/s; here: mean seek {}", distance(mean));
         }
         let busy: f64 = self.requests.iter().map(|request| request.service_ns as f64 / 1e9).sum();
-        format!("{rate:.0}/s, {:.1} in the device", busy / seconds)
+        format!("{rate:.0} I/Os/s; here: {:.1} in the device", busy / seconds)
     }
 
     /// Times in which the policy held back requests.
