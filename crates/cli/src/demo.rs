@@ -157,7 +157,7 @@ fn make(part: DemoPart, interrupt: &Interrupt, reporter: Reporter) -> Result<Mad
 
 fn show_part(made: &Made) -> Result<(), Error> {
     let results = made.results(&[]);
-    let options = TextOptions { percentiles: vec![50.0, 99.0], per_group_latency: false };
+    let options = TextOptions { percentiles: vec![50.0, 99.0], per_group_latency: false, width: None };
     print(&format!("{}\n{}", table::text(&results, &options), bars::shares(&results)))
 }
 

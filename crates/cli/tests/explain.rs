@@ -96,3 +96,57 @@ fn a_device_of_many_queues_has_attainable_rates() {
     let exact = hoistway(directory.path(), &words(&load.replace("paternoster", "paternoster:give=100 -s mqfq")));
     assert!(!exact.stderr.contains("the device's queue"), "{} {}", exact.stdout, exact.stderr);
 }
+
+/// The rates that the groups of a test are entitled to, in MiB/s, by scheduler; and the whole output.
+fn entitled(options: &str) -> (Vec<f64>, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let result = hoistway(
+        directory.path(),
+        &[words("test model:ssd -s none --runtime 300ms --no-store --quiet"), words(options)].concat(),
+    );
+    assert_eq!(result.code, 0, "{}", result.stderr);
+    let row =
+        result.stdout.lines().find(|line| line.starts_with("entitled")).unwrap_or_else(|| panic!("{}", result.stdout));
+    (words(row)[2..].iter().map(|rate| rate.parse().expect("a rate")).collect(), result.stdout)
+}
+
+#[test]
+fn a_tenant_is_entitled_to_what_it_achieves_without_the_limiter_but_not_beyond_its_own_limit() {
+    let pair = "--weights 100,400 -w randread:bs=4k,iodepth=32";
+    let (free, _) = entitled(pair);
+    // io.cost's model lets this device do a quarter of what it can; that is not what the tenants can claim.
+    let (modelled, table) = entitled(&format!("--limiter io.cost {pair}"));
+    assert!(free.iter().zip(&modelled).all(|(a, b)| (a - b).abs() < 0.01 * a), "{free:?} {modelled:?}");
+    let isolation = table
+        .lines()
+        .find(|line| line.starts_with("none"))
+        .map(words)
+        .and_then(|row| row[6].strip_suffix('%')?.parse::<f64>().ok());
+    assert!(isolation.is_some_and(|percent| percent < 40.0), "{table}");
+    let capped =
+        "--group name=a,rbps=20M,workload=randread:bs=4k,iodepth=32 --group name=b,workload=randread:bs=4k,iodepth=32";
+    for limiter in ["", "--limiter rate ", "--limiter throttle "] {
+        let (rates, table) = entitled(&format!("{limiter}{capped}"));
+        assert!((rates[0] - 20.0).abs() < 0.5 && rates[1] > 140.0, "{limiter}: {table}");
+    }
+}
+
+/// README's first example: bfq gives each group its entitlement, so no note and no explanation may say otherwise.
+#[test]
+fn notes_and_explanations_do_not_contradict_the_table() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = words(
+        "test model:nvme --runtime 300ms -s none -s bfq -s paternoster --group name=db,weight=800,workload=randread:bs=4k,iodepth=128 \
+         --group name=batch,weight=100,workload=randread:bs=4k,iodepth=512 --explain --no-store --progress none",
+    );
+    let result = hoistway(directory.path(), &arguments);
+    assert_eq!(result.code, 0, "{}", result.stderr);
+    assert!(!result.stderr.contains("nothing to divide"), "{}", result.stderr);
+    let (_, bfq) = result.stdout.split_once("randread bfq nr=1").expect("a block");
+    let (bfq, paternoster) = bfq.split_once("randread paternoster nr=1").expect("a block");
+    for block in [bfq, paternoster] {
+        assert!(!block.contains("others more") && !block.contains("others less"), "{block}");
+    }
+    // The rates are in the unit of the table.
+    assert!(!result.stdout.contains("MB/s"), "{}", result.stdout);
+}

@@ -42,5 +42,6 @@ mod quantity;
 mod results;
 pub mod table;
 mod winners;
+pub mod wrap;
 
 pub use results::Results;

@@ -12,6 +12,7 @@ use hoistway_experiment::metric::{Metric, Quantity};
 use hoistway_experiment::statistics::{Estimate, truncated_mean};
 
 use crate::quantity::{self, decimals, half_width, mib, percent, scheduler, span, time, tunables};
+use crate::wrap;
 use crate::{Results, jobs, legend, winners};
 
 /// Maximum number of rows of jobs in a table for users.
@@ -130,11 +131,14 @@ pub struct TextOptions {
     pub percentiles: Vec<f64>,
     /// Whether there is an additional line per group with its latencies.
     pub per_group_latency: bool,
+    /// Columns of the terminal: sentences are wrapped, and percentiles that do not fit are left out. Without
+    /// one, as in a file or a pipe, every line is as long as it needs to be.
+    pub width: Option<usize>,
 }
 
 impl Default for TextOptions {
     fn default() -> Self {
-        Self { percentiles: vec![50.0, 99.0, 99.9], per_group_latency: false }
+        Self { percentiles: vec![50.0, 99.0, 99.9], per_group_latency: false, width: None }
     }
 }
 
@@ -225,7 +229,8 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions, 
         1 => "1 group".to_owned(),
         n => format!("{n} groups weight {}", quantity::weights(first)),
     };
-    let mut text = format!(
+    let wrapped = |text: String| options.width.map_or_else(|| text.clone(), |width| wrap::lines(&text, width));
+    let title = format!(
         "{}  {}, {groups}, {}{runs}      {}\n",
         first.workload,
         quantity::jobs(first),
@@ -243,12 +248,15 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions, 
             }
         }
     }
-    text.push_str(&grid.show());
-    text.push_str(signs);
-    text.push_str(&best(block));
+    let omitted = options.width.map_or_else(Vec::new, |width| grid.fit(width, options.percentiles.len()));
+    let mut text = wrapped(title) + &grid.show();
+    if !omitted.is_empty() {
+        let _ = writeln!(text, "  too narrow for {}: a wider terminal, or --percentiles", omitted.join(", "));
+    }
+    text.push_str(&wrapped(signs.to_owned() + &best(block)));
     text.push_str(&jobs_of(block, &options.percentiles));
-    text.push_str(&in_force(block));
-    text.push_str(&processors(block));
+    text.push_str(&in_force(block, options.width.unwrap_or(usize::MAX).min(IN_FORCE)));
+    text.push_str(&wrapped(processors(block)));
     text
 }
 
@@ -397,14 +405,17 @@ fn best(block: &[Cell<'_>]) -> String {
     winners::best(&highest).iter().map(winners::Best::line).collect()
 }
 
+/// The longest line of settings, in columns: they are many, and nobody compares them from row to row.
+const IN_FORCE: usize = 120;
+
 /// The tunables in force of each scheduler.
-fn in_force(block: &[Cell<'_>]) -> String {
+fn in_force(block: &[Cell<'_>], width: usize) -> String {
     let mut text = String::new();
     for cells in block.chunk_by(|a, b| a.spec == b.spec) {
         let Some(first) = cells.first().filter(|cell| !cell.scheduler.tunables.is_empty()) else { continue };
         let mut line = format!("in force: {}", first.scheduler.name);
         for tunable in tunables(first) {
-            if line.chars().count() + tunable.len() > 118 {
+            if line.chars().count() + tunable.len() > width.saturating_sub(2) {
                 let _ = writeln!(text, "{line}");
                 line = " ".repeat(9);
             }
@@ -456,12 +467,34 @@ impl Grid {
         self.rows.push(row);
     }
 
-    fn show(&self) -> String {
+    fn widths(&self) -> Vec<usize> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        (0..columns).map(width).collect()
+    }
+
+    /// Leaves out as many of the `optional` columns before the remarks as do not fit: from the right, but the
+    /// left one of the last two, which is the median; returns their headings.
+    fn fit(&mut self, width: usize, optional: usize) -> Vec<String> {
+        let header = self.rows[0].clone();
+        let mut omitted: Vec<String> = Vec::new();
+        while omitted.len() < optional {
+            let widths = self.widths();
+            let used: usize = widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum();
+            let back = if optional - omitted.len() == 2 { 3 } else { 2 };
+            let Some(at) = widths.len().checked_sub(back).filter(|_| used > width + 2) else { break };
+            omitted.push(self.rows[0][at].clone());
+            self.rows.iter_mut().filter(|row| row.len() > at).for_each(|row| _ = row.remove(at));
+        }
+        omitted.sort_by_key(|name| header.iter().position(|it| it == name));
+        omitted
+    }
+
+    fn show(&self) -> String {
+        let widths = self.widths();
+        let columns = widths.len();
         let mut text = String::new();
         for row in &self.rows {
             let mut line = String::new();

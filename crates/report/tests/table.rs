@@ -127,7 +127,7 @@ fn winners_are_separated_and_keep_the_weights() {
 #[test]
 fn the_tail_is_that_of_the_slowest_group() {
     let example = Example::new(5, &[4], 3);
-    let options = TextOptions { percentiles: vec![99.0], per_group_latency: true };
+    let options = TextOptions { percentiles: vec![99.0], per_group_latency: true, width: None };
     let table = text(&example.results(), &options);
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     let cfq = lines.iter().position(|line| line.first() == Some(&"cfq@2.6.36")).unwrap();
@@ -172,4 +172,24 @@ fn discards_have_a_column_of_their_own() {
     let words = |text: &str| row(text).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert!(words(&after).iter().filter(|word| *word != "3.00").eq(&words(&before)), "{after}{before}");
     assert!(markdown::table(&example.results(), &[50.0]).contains("| discarded MiB/s |"));
+}
+
+#[test]
+fn a_table_fits_the_terminal_and_keeps_the_99th_percentile_longest() {
+    let example = Example::new(2, &[1], 3);
+    let at = |width| text(&example.results(), &TextOptions { width, ..TextOptions::default() });
+    let whole = at(None);
+    assert_eq!(whole, at(Some(300)));
+    let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    assert!(longest(&whole) > 80, "{whole}");
+    for width in [80, 100, 120] {
+        let narrow = at(Some(width));
+        assert!(longest(&narrow) <= width, "{width}:\n{narrow}");
+        let has_p99 = narrow.lines().any(|line| line.starts_with("sched") && line.contains("worst p99"));
+        assert_eq!(has_p99, width > 80, "{narrow}");
+        // Nothing is lost but columns, and they are named.
+        for heading in ["worst p50", "worst p99.9"] {
+            assert!(narrow.contains(heading), "{width}:\n{narrow}");
+        }
+    }
 }

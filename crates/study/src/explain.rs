@@ -48,7 +48,7 @@ pub fn text(results: &Results<'_>) -> String {
 
 fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     let run = cell.runs[0];
-    let mut text = format!("{}: {} MB/s together\n", cell.name(), mb(cell.bytes_per_s.mean));
+    let mut text = format!("{}: {} MiB/s together\n", cell.name(), mib(cell.bytes_per_s.mean));
     if let Some(entitlement) = &cell.entitlement {
         text.push_str(&isolation(cell, entitlement));
     }
@@ -87,9 +87,9 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     let bytes = cell.bytes_per_s.mean / cell.ios_per_s.mean.max(1.0);
     let together = together(cell, &can, bytes);
     if let Some(reason) = reasons::of_throughput(&together) {
-        let _ = writeln!(text, "  {reason} ({} of {} MB/s)", mb(together.got), mb(together.can));
+        let _ = writeln!(text, "  {reason} ({} of {} MiB/s)", mib(together.got), mib(together.can));
     }
-    let _ = writeln!(text, "  MB/s, due of the total attainable:");
+    let _ = writeln!(text, "  MiB/s; by weight: of the total attainable, `can`: what each can have of it:");
     let mut rows = Vec::new();
     for (index, group) in cell.groups.iter().enumerate() {
         let [can_bytes, got] = [can.rates[index] * bytes, group.bytes_per_s.mean];
@@ -99,13 +99,14 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
             got: got / together.got.max(1.0),
             outstanding: tenants[index].outstanding,
             is_all_in_flight: can.in_flight[index] >= can.demand[index] * 0.99,
+            isolation: cell.entitlement.as_ref().and_then(|it| Some((it.fulfilled[index]?, it.isolation))),
         };
         let name = vec![group.path.to_owned(), group.weight.to_string()];
-        let figures = [share.due * together.can, can_bytes, got].map(mb);
+        let figures = [share.due * together.can, can_bytes, got].map(mib);
         let why = reasons::of_share(&share, cell.scheduler.has_shares);
         rows.push([name, figures.to_vec(), vec![why]].concat());
     }
-    text + &grid(&["group", "weight", "due", "can", "got", "why"], &rows)
+    text + &grid(&["group", "weight", "by weight", "can", "got", "why"], &rows)
 }
 
 /// The isolation of the cell, and what each group got of what it is entitled to.
@@ -116,7 +117,7 @@ fn isolation(cell: &Cell<'_>, entitlement: &Entitlement) -> String {
         if counts_ios {
             format!("{} got {got:.0} of {entitled:.0} I/Os per second", group.path)
         } else {
-            format!("{} got {} of {} MB/s", group.path, mb(got), mb(entitled))
+            format!("{} got {} of {} MiB/s", group.path, mib(got), mib(entitled))
         }
     });
     let parts: Vec<String> = parts.collect();
@@ -151,8 +152,8 @@ fn total(tenants: &[Tenant]) -> f64 {
     tenants.iter().map(|tenant| tenant.weight).sum()
 }
 
-fn mb(bytes_per_s: f64) -> String {
-    let value = bytes_per_s / 1e6;
+fn mib(bytes_per_s: f64) -> String {
+    let value = bytes_per_s / 1_048_576.0;
     if value < 9.995 { format!("{value:.2}") } else { format!("{value:.1}") }
 }
 
@@ -288,12 +289,15 @@ fn plain(cell: &Cell<'_>, due: &[f64], why: &str) -> String {
         vec![
             group.path.to_owned(),
             group.weight.to_string(),
-            mb(share * cell.bytes_per_s.mean),
-            mb(group.bytes_per_s.mean),
+            mib(share * cell.bytes_per_s.mean),
+            mib(group.bytes_per_s.mean),
         ]
     };
     let rows: Vec<Vec<String>> = cell.groups.iter().zip(due).map(row).collect();
-    format!("  the attainable rates are not known: {why}; MB/s:\n{}", grid(&["group", "weight", "due", "got"], &rows))
+    format!(
+        "  the attainable rates are not known: {why}; MiB/s:\n{}",
+        grid(&["group", "weight", "by weight", "got"], &rows)
+    )
 }
 
 /// Columns, with numbers right-aligned; the first and `why` are left-aligned.

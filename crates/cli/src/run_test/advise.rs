@@ -29,10 +29,8 @@ pub fn idle_weights(cells: &[Cell<'_>], reporter: Reporter) {
     for cell in cells {
         let (measurement, experiment) = (cell.runs[0], &cell.runs[0].experiment);
         let has_shares = cell.scheduler.has_shares && cell.groups.iter().any(|it| it.weight != cell.groups[0].weight);
-        // Only a scheduler without shares can show that there is nothing to divide.
-        let is_beside = |other: &&Cell<'_>| other.workload == cell.workload && other.threads == cell.threads;
-        let needs_none = cells.iter().filter(is_beside).any(|other| !other.scheduler.has_shares && is_content(other));
-        if is_content(cell) && !needs_none {
+        // Who got its part by weight, although it could use more, has seen the weights act.
+        if is_content(cell) && !has_what_it_can_use(cell) {
             continue;
         }
         let depth = experiment.device_depth.unwrap_or(measurement.target.queue_depth);
@@ -63,6 +61,15 @@ fn is_content(cell: &Cell<'_>) -> bool {
     cell.entitlement.as_ref().is_some_and(|it| it.isolation >= CONTENT)
 }
 
+/// Whether each group is entitled to most of what it achieves alone, so that little is left to the weights.
+fn has_what_it_can_use(cell: &Cell<'_>) -> bool {
+    let Some(entitlement) = &cell.entitlement else { return false };
+    cell.groups.iter().zip(&entitlement.entitled_per_s).all(|(group, entitled)| {
+        let alone = cell.runs[0].solo_rates.get(group.index).map_or(0.0, |rates| rates.claimed().0);
+        *entitled >= HELD_BACK * alone
+    })
+}
+
 /// How to make weights act: twice as many requests as the device takes, or a device that takes
 /// fewer.
 fn remedy(issuers: u32, depth: u32, is_native: bool) -> String {
@@ -80,6 +87,8 @@ fn remedy(issuers: u32, depth: u32, is_native: bool) -> String {
 const DEEPEST: u64 = 1024;
 /// Isolation from which on no group misses anything of its own.
 const CONTENT: f64 = 0.9;
+/// A group that is due less than this part of what it achieves alone is visibly held back by its weight.
+const HELD_BACK: f64 = 0.5;
 
 /// Prints the notes that hosts wrote into their measurements for the user, each once.
 pub fn notes_of_hosts(measurements: &[Measurement], reporter: Reporter) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hoistway_experiment::Matrix;
 use hoistway_experiment::assertion::Column;
 use hoistway_report::table::TextOptions;
-use hoistway_report::{Results, csv, json, markdown, page, table};
+use hoistway_report::{Results, csv, json, markdown, page, table, wrap};
 
 use super::store::write;
 use crate::exit::{Error, print};
@@ -102,6 +102,7 @@ impl Views {
         let options = TextOptions {
             percentiles: percentiles.clone().unwrap_or(usual.percentiles),
             per_group_latency: arguments.per_group_latency,
+            width: None,
         };
         let columns = arguments.figures.as_deref().map(Column::parse_list).transpose();
         let columns = columns.map_err(|wrong| Error::from(wrong).at("--figures"))?.unwrap_or_default();
@@ -123,8 +124,10 @@ impl Views {
     /// Prints and writes.
     pub fn show(&self, results: &Results<'_>) -> Result<(), Error> {
         let mut is_first = true;
+        let terminal = terminal_size::terminal_size_of(std::io::stdout());
         for (format, path) in &self.views {
-            let text = self.text(*format, results)?;
+            let width = terminal.filter(|_| path.is_none()).map(|(width, _)| usize::from(width.0));
+            let text = self.text(*format, results, width)?;
             match path {
                 Some(path) => write(path, &text)?,
                 None if is_first => {
@@ -137,18 +140,21 @@ impl Views {
         Ok(())
     }
 
-    fn text(&self, format: Format, results: &Results<'_>) -> Result<String, Error> {
+    fn text(&self, format: Format, results: &Results<'_>, width: Option<usize>) -> Result<String, Error> {
         let percentiles = |usual: &[f64]| self.percentiles.clone().unwrap_or_else(|| usual.to_vec());
         Ok(match format {
             Format::Text if !self.columns.is_empty() => table::figures(results, &self.columns),
-            Format::Text => table::text(results, &self.options),
+            Format::Text => table::text(results, &TextOptions { width, ..self.options.clone() }),
             Format::Classic => table::classic(results, self.with_total),
             Format::Json => format!("{}\n", json::result(results).document().trim_end()),
             Format::FioJson => json::fio(results, results.measurements).document(),
             Format::Csv => csv::table(results, &percentiles(&CSV_PERCENTILES)),
             Format::Html => page::html(results),
             Format::Markdown => markdown::table(results, &percentiles(&MARKDOWN_PERCENTILES)),
-            Format::Explain => explain::text(results),
+            Format::Explain => {
+                let text = explain::text(results);
+                width.map_or_else(|| text.clone(), |width| wrap::lines(&text, width))
+            }
             Format::Figure => page::figure(results).ok_or_else(|| {
                 let what = "there are no shares to draw: no run has two groups with I/O";
                 Error::failed(what, "give several groups, for example --weights 100,800")

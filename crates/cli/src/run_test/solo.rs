@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use hoistway_block::Nanos;
 use hoistway_block::time::SECOND;
+use hoistway_experiment::group::LowLimits;
 use hoistway_experiment::job::Job;
 use hoistway_experiment::measurement::SoloRates;
 use hoistway_experiment::solo::{crowd, outstanding};
@@ -155,12 +156,19 @@ impl Solo {
 
     /// A run of one group below `parents`.
     fn kind(&self, experiment: &Experiment, group: &Group, what: &str, parents: Vec<Group>) -> Kind {
-        let there = Group { weight: Weight::DEFAULT, leaf_weight: None, start_ns: 0, stop_ns: None, ..group.clone() };
+        let there = Group {
+            weight: Weight::DEFAULT,
+            leaf_weight: None,
+            start_ns: 0,
+            stop_ns: None,
+            limits: hard(&group.limits),
+            ..group.clone()
+        };
         let runtime_ns = if self.host == HostName::Simulator { Nanos::MAX } else { SHORT_NS };
         let run = Experiment {
             workload: format!("{} {} {what}", experiment.workload, group.path),
             scheduler: self.scheduler.clone(),
-            limiters: if what == ALONE { experiment.limiters.clone() } else { Vec::new() },
+            limiters: if what == ALONE { caps(experiment) } else { Vec::new() },
             groups: parents.iter().cloned().chain([there.clone()]).collect(),
             set: 1,
             runtime_ns: experiment.runtime_ns.min(runtime_ns),
@@ -200,13 +208,27 @@ fn is_judged(experiment: &Experiment) -> bool {
     busy > 1 && experiment.runtime_ns < Experiment::UNTIL_DONE_NS && !is_recorded
 }
 
+/// The limiters of a solo run: those that enforce the rates that the user set for groups. Others, as
+/// io.cost and wbt, are what is judged: a tenant is entitled to what it achieves without them.
+fn caps(experiment: &Experiment) -> Vec<SchedulerSpec> {
+    let by = experiment.rates_by();
+    let is_capped = experiment.groups.iter().any(|group| hard(&group.limits) != Limits::NONE);
+    experiment.limiters.iter().filter(|limiter| is_capped && limiter.name == by).cloned().collect()
+}
+
+/// The limits that bind a group by itself: rates, but neither a target of latency, which binds its
+/// siblings, nor a best-effort rate.
+fn hard(limits: &Limits) -> Limits {
+    Limits { low: LowLimits::NONE, latency_target_us: 0, ..*limits }
+}
+
 /// The groups above this one that have limits, without jobs.
 fn limited_parents(experiment: &Experiment, group: &Group) -> Vec<Group> {
     let is_parent = |other: &&Group| {
         let is_above = group.path.strip_prefix(other.path.as_str()).is_some_and(|rest| rest.starts_with('/'));
         is_above && other.limits != Limits::default()
     };
-    let idle = |parent: &Group| Group { jobs: Vec::new(), ..parent.clone() };
+    let idle = |parent: &Group| Group { jobs: Vec::new(), limits: hard(&parent.limits), ..parent.clone() };
     experiment.groups.iter().filter(is_parent).map(idle).collect()
 }
 

@@ -44,23 +44,7 @@ pub fn wrapped(text: &str, width: usize) -> String {
 
 fn wrapped_line(line: &str, width: usize) -> String {
     let is_sentence = [": ", "note", "class"].iter().any(|mark| line.contains(mark));
-    if line.chars().count() <= width || !is_sentence {
-        return line.to_owned();
-    }
-    let own = line.chars().take_while(|c| *c == ' ').count();
-    let indent = " ".repeat(own + 2);
-    let (mut text, mut used) = (" ".repeat(own), own);
-    for word in line.split_inclusive(' ').skip_while(|word| *word == " ") {
-        let length = word.trim_end().chars().count();
-        if used > own + 2 && used + length > width {
-            text.truncate(text.trim_end().len());
-            text = text + "\n" + &indent;
-            used = indent.len();
-        }
-        text += word;
-        used += word.chars().count();
-    }
-    text
+    if is_sentence { hoistway_report::wrap::line(line, width) } else { line.to_owned() }
 }
 
 /// One line about a device.

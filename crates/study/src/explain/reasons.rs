@@ -50,6 +50,8 @@ pub struct Share {
     pub outstanding: f64,
     /// Whether all of them are in flight when it has its attainable rate.
     pub is_all_in_flight: bool,
+    /// What it got of its entitlement, and what the group that is worst off got; none if not known.
+    pub isolation: Option<(f64, f64)>,
 }
 
 /// The statement about the throughput; none if it is the attainable one.
@@ -104,16 +106,24 @@ pub fn of_share(share: &Share, has_weights: bool) -> String {
     if share.due < SMALL {
         return format!("{first} (shares below {:.0} % are not assessed)", SMALL * 100.0);
     }
-    let second = if off.abs() <= NEAR {
-        ", and it got that"
-    } else if !has_weights {
-        "; this scheduler ignores weights"
-    } else if off > 0.0 {
-        "; it got more than that, others less"
-    } else {
-        "; it got less than that, others more"
-    };
+    let second = if off.abs() <= NEAR { ", and it got that" } else { of_difference(share, has_weights, off > 0.0) };
     format!("{first}{second} ({:+.0} %)", off * 100.0)
+}
+
+/// Why a group did not get the attainable rate; what it is entitled to may be less than that.
+fn of_difference(share: &Share, has_weights: bool, is_more: bool) -> &'static str {
+    let has_its_own = |part: f64| part >= 1.0 - NEAR;
+    match share.isolation {
+        Some((own, _)) if !is_more && has_its_own(own) => {
+            "; it got what it is entitled to, and less of what others leave"
+        }
+        Some((_, worst)) if is_more && has_its_own(worst) => {
+            "; it got more than that, and each group what it is entitled to"
+        }
+        _ if !has_weights => "; this scheduler ignores weights",
+        _ if is_more => "; it got more than that, others less",
+        _ => "; it got less than that, others more",
+    }
 }
 
 #[cfg(test)]
@@ -121,7 +131,7 @@ mod tests {
     use super::*;
 
     fn share(due: f64, can: f64, got: f64) -> Share {
-        Share { due, can, got, outstanding: 4.0, is_all_in_flight: false }
+        Share { due, can, got, outstanding: 4.0, is_all_in_flight: false, isolation: None }
     }
 
     fn together(can: f64, got: f64) -> Together {
@@ -178,6 +188,18 @@ mod tests {
         // number did not limit it.
         let contradicted = of_share(&Share { got: 0.74, ..heavy }, true);
         assert!(!contradicted.contains("in flight at once"), "{contradicted}");
+    }
+
+    /// README's NVMe example under bfq: the table says isolation 100 %, so no line may say that a group lost
+    /// something to others.
+    #[test]
+    fn a_group_with_all_of_its_entitlement_has_lost_nothing_to_others() {
+        let less = Share { isolation: Some((1.03, 1.0)), ..share(0.11, 0.26, 0.11) };
+        assert!(of_share(&less, true).contains("it got what it is entitled to"));
+        let more = Share { isolation: Some((2.5, 1.0)), ..share(0.11, 0.26, 0.4) };
+        assert!(!of_share(&more, true).contains("others less"));
+        let starved = Share { isolation: Some((0.3, 0.3)), ..share(0.75, 0.75, 0.2) };
+        assert!(of_share(&starved, true).contains("others more"));
     }
 
     #[test]
