@@ -251,7 +251,7 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions, 
     let omitted = options.width.map_or_else(Vec::new, |width| grid.fit(width, options.percentiles.len()));
     let mut text = wrapped(title) + &grid.show();
     if !omitted.is_empty() {
-        let _ = writeln!(text, "  too narrow for {}: a wider terminal, or --percentiles", omitted.join(", "));
+        text.push_str(&wrapped(format!("  too narrow for {}: a wider terminal, or --percentiles", omitted.join(", "))));
     }
     text.push_str(&wrapped(signs.to_owned() + &best(block)));
     text.push_str(&jobs_of(block, &options.percentiles));
