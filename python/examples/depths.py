@@ -9,8 +9,8 @@ space = {
     "depth": [1, 4, 16, 64],
     "workloads": "randread:bs=4k,iodepth={depth}",
     "seed": range(1, 4),
-    "runtime_s": 0.1,
-    "ramp_s": 0.02,
+    "runtime_s": 0.5,
+    "ramp_s": 0.5,
 }
 sweep = hoistway.sweep(space, path="depths.parquet")
 frame = sweep.to_pandas()

@@ -64,6 +64,21 @@ impl Outcome {
         self.0.csv(&percentiles)
     }
 
+    /// What to know before the figures are believed.
+    fn notes(&self) -> Vec<String> {
+        self.0.notes()
+    }
+
+    /// The workload, scheduler, thread count and set of each run, with the samples of each second as CSV.
+    fn samples(&self) -> Vec<(String, String, u32, u32, String)> {
+        let runs = self.0.measurements().iter().map(|run| &run.experiment).enumerate();
+        runs.map(|(index, it)| {
+            let samples = self.0.samples(index).unwrap_or_default();
+            (it.workload.clone(), it.scheduler.to_string(), it.threads, it.set, samples)
+        })
+        .collect()
+    }
+
     /// The page of `hoistway test --format html`.
     fn html(&self) -> String {
         self.0.html()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -235,3 +236,25 @@ def test_run_has_the_fields_of_an_experiment() -> None:
 
 def test_the_version_is_that_of_the_command() -> None:
     assert hoistway.__version__ in hoistway.command("--version")
+
+
+def test_a_run_that_is_too_short_for_its_scheduler_warns() -> None:
+    with pytest.warns(hoistway.ShortRunWarning, match="--ramp 500ms"):
+        SSD.run()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SSD.with_(ramp_s=0.5).run()
+        SSD.with_(schedulers="wfq").run()
+
+
+def test_an_outcome_has_its_sets_its_seconds_and_a_table_for_notebooks() -> None:
+    outcome = SSD.with_(schedulers="wfq", sets=2, runtime_s=2.0).run()
+    by_set = [row for row in outcome.set_rows if row.group == "db"]
+    assert [row.set for row in by_set] == [1, 2]
+    db = next(row for row in outcome.rows if row.group == "db")
+    assert sum(row.bytes_per_s for row in by_set) / 2 == pytest.approx(db.bytes_per_s)
+    seconds = [sample for sample in outcome.series if sample.group == "db" and sample.set == 1 and sample.direction == "read"]
+    assert [sample.at_s for sample in seconds] == [0.0, 1.0]
+    assert sum(sample.bytes for sample in seconds) / 2 == pytest.approx(by_set[0].bytes_per_s)
+    page = outcome._repr_html_()
+    assert page.count("<tr>") == 3 and "<td>db</td>" in page

@@ -131,6 +131,8 @@ mod outcome;
 pub mod plan;
 #[cfg(feature = "simulate")]
 mod runs;
+#[cfg(feature = "simulate")]
+pub mod settling;
 
 #[cfg(feature = "simulate")]
 pub use crate::{

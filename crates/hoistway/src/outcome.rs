@@ -114,6 +114,18 @@ impl Outcome {
         csv::table(&self.results(), percentiles)
     }
 
+    /// What to know before the figures are believed, as `hoistway test` says it on stderr: runs that are too
+    /// short for their scheduler to settle, with the remedy.
+    pub fn notes(&self) -> Vec<String> {
+        crate::settling::notes(&self.measurements)
+    }
+
+    /// The figures of each second of a run, as a result directory has them in `*.samples.csv`; `run` counts
+    /// [`measurements`](Self::measurements) from 0. `None` if there is no such run.
+    pub fn samples(&self, run: usize) -> Option<String> {
+        self.measurements.get(run).map(csv::samples)
+    }
+
     /// The page of `hoistway test --format html`, without pictures of dispatches.
     pub fn html(&self) -> String {
         page::html(&self.results())

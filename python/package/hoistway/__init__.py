@@ -39,8 +39,8 @@ from .command import (
     workloads,
 )
 from .errors import Error
-from .experiment import Experiment, Groups, Plan, Texts, Time
-from .outcome import Cell, Outcome, Row
+from .experiment import Experiment, Groups, Plan, ShortRunWarning, Texts, Time
+from .outcome import Cell, Outcome, Row, Sample, SetRow
 from .space import Between, grid, latin_hypercube
 from .sweep import Sweep, sweep
 
@@ -60,6 +60,9 @@ __all__ = [
     "Parameter",
     "Plan",
     "Row",
+    "Sample",
+    "SetRow",
+    "ShortRunWarning",
     "Scheduler",
     "Sweep",
     "TraceInfo",

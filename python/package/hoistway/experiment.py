@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Union
@@ -19,6 +20,10 @@ Groups = Union[Mapping[str, int], Iterable[Group]]
 Texts = Union[str, Iterable[str]]
 Time = Union[float, str]
 """Seconds, or a text with a unit in the notation of ``hoistway test --runtime``: ``"500ms"``, ``"1h30m"``."""
+
+
+class ShortRunWarning(UserWarning):
+    """A run is too short for its scheduler to settle: its figures are those of a scheduler that still learns."""
 
 
 def _texts(given: Texts) -> tuple[str, ...]:
@@ -160,10 +165,14 @@ class Experiment:
         """Makes all runs. Other Python threads go on meanwhile, and Ctrl-C ends the runs.
 
         ``progress`` is True for a bar by tqdm, or a function that is called with the numbers of complete runs and of all
-        runs. Raises :class:`hoistway.Error` with the command's message.
+        runs. Warns by :class:`ShortRunWarning` where a run is too short for its scheduler to settle. Raises
+        :class:`hoistway.Error` with the command's message.
         """
         with Progress(progress) as follow:
-            return Outcome.of_run(_hoistway.run(self, follow))
+            outcome = Outcome.of_run(_hoistway.run(self, follow))
+        for note in outcome.notes:
+            warnings.warn(note, ShortRunWarning, stacklevel=2)
+        return outcome
 
     def command(self) -> list[str]:
         """The words of the command that runs the same experiment and prints the same JSON.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import html
+import io
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,6 +68,65 @@ class Cell:
     efficiency: Optional[float]
     """Its throughput relative to the best scheduler's, 0 to 1."""
     errors: int
+
+
+@dataclass(frozen=True)
+class SetRow:
+    """What one group did in one direction in one set."""
+
+    workload: str
+    scheduler: str
+    threads: int
+    set: int
+    """From 1."""
+    group: str
+    weight: int
+    direction: str
+    """``read``, ``write`` or ``trim``."""
+    bytes_per_s: float
+    ios_per_s: float
+    share: Optional[float]
+    """The group's part of what all groups got, 0 to 1."""
+    latency_p50_ns: float
+    latency_p99_ns: float
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> SetRow:
+        """A row of ``hoistway test --format csv``."""
+        return cls(
+            workload=row["workload"],
+            scheduler=row["sched"],
+            threads=int(row["nr"]),
+            set=int(row["set"]),
+            group=row["group"],
+            weight=int(row["weight"]),
+            direction=row["dir"],
+            bytes_per_s=float(row["bw_bytes"]),
+            ios_per_s=float(row["iops"]),
+            share=float(row["share"]) if row["share"] else None,
+            latency_p50_ns=float(row["lat_p50_ns"] or 0),
+            latency_p99_ns=float(row["lat_p99_ns"] or 0),
+        )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A second of a run: what one group did in one direction."""
+
+    workload: str
+    scheduler: str
+    threads: int
+    set: int
+    group: str
+    direction: str
+    at_s: float
+    """Its begin after that of the window, in seconds."""
+    bytes: int
+    ios: int
+    p50_ns: int
+    p99_ns: int
+    in_flight: float
+    """Mean number of I/Os outstanding."""
 
 
 def _rows(document: dict[str, Any]) -> list[Row]:
@@ -167,6 +229,40 @@ class Outcome:
         """The page of ``hoistway test --format html``."""
         return self.native.html()
 
+    @property
+    def notes(self) -> list[str]:
+        """What to know before the figures are believed: runs that are too short for their scheduler to settle."""
+        return self.native.notes()
+
+    @cached_property
+    def set_rows(self) -> list[SetRow]:
+        """:attr:`rows` of each set by itself, to see how much the sets differ."""
+        table = csv.DictReader(io.StringIO(self.csv((50.0, 99.0))))
+        return [SetRow.of(row) for row in table if row["group"] != "total" and not row.get("job")]
+
+    @cached_property
+    def series(self) -> list[Sample]:
+        """What each group did in each second of each run."""
+        samples = []
+        for workload, scheduler, threads, set_, text in self.native.samples():
+            for row in csv.DictReader(io.StringIO(text)):
+                sample = Sample(
+                    workload=workload,
+                    scheduler=scheduler,
+                    threads=threads,
+                    set=set_,
+                    group=row["group"],
+                    direction=row["dir"],
+                    at_s=int(row["t_ms"]) / 1e3,
+                    bytes=int(row["bytes"]),
+                    ios=int(row["ios"]),
+                    p50_ns=int(row["p50_ns"]),
+                    p99_ns=int(row["p99_ns"]),
+                    in_flight=float(row["inflight"]),
+                )
+                samples.append(sample)
+        return samples
+
     def to_pandas(self) -> pandas.DataFrame:
         """:attr:`rows` as a data frame."""
         import pandas
@@ -186,6 +282,25 @@ class Outcome:
         from . import plots
 
         return plots.draw(self, kind, ax)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the rows as a table."""
+        heads = ["workload", "scheduler", "threads", "group", "weight", "MiB/s", "share", "p50, ms", "p99, ms"]
+
+        def cells(row: Row) -> list[str]:
+            def ms(ns: Optional[float]) -> str:
+                return "" if ns is None else f"{ns / 1e6:.3g}"
+
+            share = "" if row.share is None else f"{row.share:.1%}"
+            rate = f"{row.bytes_per_s / 2**20:.1f}"
+            texts = [row.workload, row.scheduler, row.threads, row.group, row.weight, rate, share]
+            return [*map(str, texts), ms(row.latency_p50_ns), ms(row.latency_p99_ns)]
+
+        def line(mark: str, texts: list[str]) -> str:
+            return "<tr>" + "".join(f"<{mark}>{html.escape(text)}</{mark}>" for text in texts) + "</tr>"
+
+        rows = "".join(line("td", cells(row)) for row in self.rows)
+        return f"<table><thead>{line('th', heads)}</thead><tbody>{rows}</tbody></table>"
 
     def __repr__(self) -> str:
         return f"<hoistway.Outcome of {len(self.document['cells'])} cells on {self.document['target']['path']}>"

@@ -192,7 +192,11 @@ def sweep(
     If the file or its journal ``PATH.partial`` has points already, only the others are run; with ``retry_failed`` also
     those that failed. A point that cannot be run is a row with its ``error``.
     """
-    from .store import Columns, Store
+    try:
+        from .store import Columns, Store
+    except ModuleNotFoundError as missing:
+        help_ = "pip install 'hoistway[sweep]', or from a clone: pip install './python[sweep]'"
+        raise Error(f"a sweep needs {missing.name}, which is not installed\n  help: {help_}", 1) from missing
 
     points: list[Point] = list(grid(space)) if isinstance(space, Mapping) else list(space)
     if not points:

@@ -301,6 +301,7 @@ fn conclude(
     if !made.measurements.is_empty() {
         views.show(&results)?;
         advise::idle_weights(&results.cells(), reporter);
+        hoistway::settling::notes(&made.measurements).iter().for_each(|note| reporter.note(note));
         advise::notes_of_hosts(&made.measurements, reporter);
         advise::endings(&made.measurements, reporter);
         advise::cut_off(&made.measurements, reporter);
