@@ -86,6 +86,8 @@ fn the_figures_are_those_of_top() {
     let db =
         line["devices"][0]["groups"].as_array().unwrap().iter().find(|group| group["group"] == "tenants/db").unwrap();
     assert_eq!((&db["due_pct"], &db["got_pct"]), (&json!(60.0), &json!(20.0)));
+    // Isolation is got / due wherever it is shown.
+    assert_eq!((&db["isolation_pct"], cell(&top, "db", "ISOL%").as_str()), (&json!(33.333), "33.3"));
 }
 
 #[test]

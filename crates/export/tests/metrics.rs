@@ -101,6 +101,70 @@ fn counts_are_those_of_the_status_and_histograms_hold_every_request() {
     }
 }
 
+/// What each group is due, got, and how isolated it is, in thousandths of a per cent as the status rounds, with
+/// the isolation of the device; nothing before a share is known.
+fn shares_of_status(status: &serde_json::Value) -> Vec<(String, [i64; 3])> {
+    let thousandths = |value: &serde_json::Value| value.as_f64().map(|percent| whole(percent * 1e3));
+    let of = |group: &serde_json::Value| {
+        let figures = ["due_pct", "got_pct", "isolation_pct"].map(|name| thousandths(&group["share"][name]));
+        let [Some(due), Some(got), Some(isolation)] = figures else { return None };
+        Some((group["path"].as_str().unwrap().to_owned(), [due, got, isolation]))
+    };
+    status["groups"].as_array().unwrap().iter().filter_map(of).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "0 to 100,000")]
+fn whole(value: f64) -> i64 {
+    value.round() as i64
+}
+
+/// A snapshot of the server while its load changes: metrics and status say the same, and isolation is got / due in
+/// both. The server brings its shares up to date from time to time, so that a scrape is compared with the statuses
+/// before and after it where those agree.
+#[test]
+fn shares_in_metrics_and_status_are_one_figure() {
+    let server = Running::with(DEVICES);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let mut seen = BTreeSet::new();
+    std::thread::scope(|scope| {
+        // a has one client, b six: a cannot use its weight of 300.
+        for export in ["a", "b", "b", "b", "b", "b", "b"] {
+            let (server, is_over) = (&server, &is_over);
+            scope.spawn(move || {
+                let mut client = Client::open(server.socket(), export, ReplyForm::Structured);
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    assert_eq!(client.read(0, 65_536).error, 0);
+                }
+            });
+        }
+        let begun = std::time::Instant::now();
+        while seen.len() < 3 && begun.elapsed() < std::time::Duration::from_secs(30) {
+            let before = server.status();
+            let scrape = parse(&get(&server, "/metrics").1);
+            let shares = shares_of_status(&before);
+            if shares != shares_of_status(&server.status()) || shares.len() < 2 {
+                continue;
+            }
+            for (group, figures) in &shares {
+                let labels = [("device", "memory"), ("group", group.as_str())];
+                let metrics = ["share_due", "share_got", "isolation"]
+                    .map(|name| whole(1e5 * number(&scrape, &format!("hoistway_group_{name}_ratios"), &labels)));
+                assert_eq!(&metrics, figures, "{group}: {before}");
+                let [due, got, isolation] = figures.map(|value| value as f64 / 1e5);
+                // Both are rounded.
+                let quotient = if due > 0.0 { (got / due).min(1.0) } else { 1.0 };
+                assert!((isolation - quotient).abs() < 1e-4 / due.max(1e-3), "{group}: {before}");
+            }
+            let worst = shares.iter().map(|(_, [_, _, isolation])| *isolation).min().unwrap();
+            let device = &before["devices"][0]["saturation"]["isolation_pct"];
+            assert_eq!(device.as_f64().map(|percent| whole(percent * 1e3)), Some(worst), "{before}");
+            seen.insert(format!("{shares:?}"));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(seen.len() >= 3, "too few snapshots: {seen:?}");
+}
+
 #[test]
 fn other_requests_are_refused_and_the_endpoint_goes_on() {
     let server = Running::with(DEVICES);
