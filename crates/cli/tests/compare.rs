@@ -177,3 +177,62 @@ fn trims_are_compared_and_a_client_and_terse_lines_are_read() {
         assert_eq!(said.code, 0, "version {version}: {}", said.stderr);
     }
 }
+
+/// Removes what results of the first versions did not have: solo runs, pictures, counters that came later.
+fn as_of_the_first_versions(value: &mut serde_json::Value) {
+    const LATER: [&str; 12] = [
+        "alone",
+        "dispatches",
+        "dispatch_reasons",
+        "blkio",
+        "processors",
+        "sync",
+        "late",
+        "slip",
+        "throttled_ns",
+        "jobs",
+        "isolation",
+        "entitled",
+    ];
+    match value {
+        serde_json::Value::Object(fields) => {
+            // A group's jobs in the plan are what it runs; those in a measurement are results of job files.
+            let is_measured = fields.contains_key("effective_weight") || fields.contains_key("window_ns");
+            fields.retain(|name, _| !LATER.contains(&name.as_str()) || (name == "jobs" && !is_measured));
+            fields.values_mut().for_each(as_of_the_first_versions);
+        }
+        serde_json::Value::Array(values) => values.iter_mut().for_each(as_of_the_first_versions),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_result_of_the_first_versions_is_compared_with_one_of_today() {
+    let directory = tempfile::tempdir().unwrap();
+    let test = "test model:ssd -s none -s wfq --weights 100,300 -w randread:bs=4k,iodepth=32 --runtime 200ms --sets 3 --quiet --outdir";
+    for name in ["old", "new"] {
+        let words: Vec<&str> = test.split(' ').chain([name]).collect();
+        assert_eq!(hoistway(directory.path(), &words).code, 0);
+    }
+    let journal = directory.path().join("old/journal.jsonl");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let old = text.lines().map(|line| {
+        let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+        as_of_the_first_versions(&mut value);
+        format!("{value}\n")
+    });
+    let old: String = old.collect();
+    assert!(text.contains("\"alone\"") && !old.contains("\"alone\"") && old.len() < text.len());
+    std::fs::write(&journal, old).unwrap();
+    for (from, to) in [("old", "new"), ("new", "old"), ("old", "old")] {
+        let said = hoistway(directory.path(), &["compare", from, to, "--max-regression", "5%"]);
+        assert_eq!(said.code, 0, "{from} {to}: {}{}", said.stdout, said.stderr);
+        // Isolation needs the solo runs of both; total and latency do not.
+        assert!(!said.stdout.contains("isolation"), "{}", said.stdout);
+        assert!(said.stdout.contains("total_bw") && said.stdout.contains("lat_p99(cgrp2)"), "{}", said.stdout);
+    }
+    let today = hoistway(directory.path(), &["compare", "new", "new"]);
+    assert!(today.code == 0 && today.stdout.contains("isolation"), "{}", today.stdout);
+    let played = hoistway(directory.path(), &["top", "old", "-b", "-n", "1", "--speed", "100"]);
+    assert!(played.code == 0 && played.stdout.contains("cgrp2"), "{} {}", played.stdout, played.stderr);
+}
