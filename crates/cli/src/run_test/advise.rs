@@ -30,7 +30,11 @@ pub fn idle_weights(cells: &[Cell<'_>], reporter: Reporter) {
         let (measurement, experiment) = (cell.runs[0], &cell.runs[0].experiment);
         let has_shares = cell.scheduler.has_shares && cell.groups.iter().any(|it| it.weight != cell.groups[0].weight);
         // Who got its part by weight, although it could use more, has seen the weights act.
-        if is_content(cell) && !has_what_it_can_use(cell) {
+        let has_acted = is_content(cell) && !has_what_it_can_use(cell);
+        // A disk's scheduler that waits for a group keeps the others out of it.
+        let has_held =
+            cell.runs.iter().filter_map(|run| run.dispatches.as_ref()).any(|record| !record.holds.is_empty());
+        if has_acted || has_held {
             continue;
         }
         let depth = experiment.device_depth.unwrap_or(measurement.target.queue_depth);

@@ -110,7 +110,7 @@ fn group(line: &Line) -> GroupLine {
         due_pct: rounded(line.share.due_percent),
         got_pct: rounded(line.share.got_percent),
         diff_pct: line.difference().map(rounded),
-        isolation_pct: line.isolation_percent().map(rounded),
+        isolation_pct: line.share.isolation_percent().map(rounded),
         read_bytes_per_s: line.bytes_per_s[0].round(),
         write_bytes_per_s: line.bytes_per_s[1].round(),
         read_ios_per_s: rounded(line.ios_per_s[0]),

@@ -76,6 +76,8 @@ pub struct GroupSample {
     pub limit: String,
     /// The share due to it, in per cent, as the source reports it; none if it reports none.
     pub due_percent: Option<f64>,
+    /// How much of it the group got, in per cent, as the server reports it; none if it reports none.
+    pub isolation_percent: Option<f64>,
     /// Why its share was not kept, if known.
     pub why: Option<String>,
 }

@@ -95,6 +95,7 @@ fn group(group: &Value, outstanding: u64) -> GroupSample {
         waiting: group["waiting"].as_f64(),
         throttled_ns: group["throttled_ns"].as_u64(),
         limit: limits.collect::<Vec<_>>().join(" "),
+        isolation_percent: group["share"]["isolation_pct"].as_f64(),
         due_percent: group["share"]["due_pct"].as_f64(),
         why: group["share"]["why"].as_str().map(str::to_owned),
     }

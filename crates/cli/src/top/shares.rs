@@ -19,17 +19,29 @@ pub struct Share {
     pub got_percent: f64,
     /// Whether it wanted more than it got.
     pub is_backlogged: bool,
+    /// The server's own figure of how much of its due share it got, in per cent.
+    pub reported_isolation: Option<f64>,
 }
 
 impl Share {
     /// Of a group without requests.
-    pub const NONE: Self = Self { due_percent: 0.0, got_percent: 0.0, is_backlogged: false };
+    pub const NONE: Self = Self { due_percent: 0.0, got_percent: 0.0, is_backlogged: false, reported_isolation: None };
+
+    /// How much of its due share it got, in per cent, at most 100; none for a group that wants no more. A
+    /// server's own figure counts: it is also in its metrics, and in the line about saturation.
+    pub fn isolation_percent(&self) -> Option<f64> {
+        let computed = || (100.0 * self.got_percent / self.due_percent).min(100.0);
+        let is_judged = self.is_backlogged && self.due_percent > 0.0;
+        is_judged.then(|| self.reported_isolation.unwrap_or_else(computed))
+    }
 
     /// Adds the share of a group below this one.
     pub fn add(&mut self, more: Self) {
         self.due_percent += more.due_percent;
         self.got_percent += more.got_percent;
         self.is_backlogged |= more.is_backlogged;
+        // No source reports it for a sum.
+        self.reported_isolation = None;
     }
 }
 
@@ -64,7 +76,8 @@ pub fn of(device: &DeviceSample, seconds: f64) -> Vec<Share> {
             let got_percent = if capacity > 0.0 { 100.0 * bytes(group) as f64 / capacity } else { 0.0 };
             // A group without a figure asks for no more than it gets.
             let due_percent = group.due_percent.unwrap_or(got_percent);
-            Share { due_percent, got_percent, is_backlogged: group.due_percent.is_some() }
+            let reported_isolation = group.isolation_percent;
+            Share { due_percent, got_percent, is_backlogged: group.due_percent.is_some(), reported_isolation }
         };
         return device.groups.iter().map(reported).collect();
     }
@@ -96,6 +109,7 @@ pub fn of(device: &DeviceSample, seconds: f64) -> Vec<Share> {
             due_percent: percent(due),
             got_percent: percent(leaf.got),
             is_backlogged: leaf.wants_more,
+            reported_isolation: None,
         })
         .collect()
 }

@@ -197,7 +197,8 @@ mod tests {
     fn a_group_is_a_line_of_io_stat_without_unknown_counters() {
         let flow = Flow { ios: 4, bytes: 16_384, service_ns: None, ..Flow::default() };
         let group = GroupSample { weight: 300, flows: [flow, Flow::default()], ..GroupSample::default() };
-        let share = shares::Share { due_percent: 75.0, got_percent: 70.0, is_backlogged: true };
+        let share =
+            shares::Share { due_percent: 75.0, got_percent: 70.0, is_backlogged: true, reported_isolation: None };
         let expected =
             "8:0 rbytes=16384 wbytes=0 rios=4 wios=0 dbytes=0 dios=0 weight=300 share_due=0.7500 share_got=0.7000";
         assert_eq!(io_stat("8:0", &group, &group, share, 1.0), expected);

@@ -114,12 +114,6 @@ impl Line {
         self.share.is_backlogged.then_some(self.share.got_percent - self.share.due_percent)
     }
 
-    /// How much of its due share it got, in per cent, at most 100; none for a group that wants no more.
-    pub fn isolation_percent(&self) -> Option<f64> {
-        let Share { due_percent, got_percent, is_backlogged } = self.share;
-        (is_backlogged && due_percent > 0.0).then(|| (100.0 * got_percent / due_percent).min(100.0))
-    }
-
     /// Whether its share is far from the due one.
     pub fn is_far(&self) -> bool {
         self.difference().is_some_and(|points| points.abs() > FAR)
@@ -198,7 +192,7 @@ pub fn cells(device: &str, lines: &[Line], shown: Shown, history: &History) -> (
         "DIFF" => line
             .difference()
             .map_or("-".to_owned(), |points| format!("{points:+.1}{}", if line.is_far() { "!" } else { "" })),
-        "ISOL%" => line.isolation_percent().map_or("-".to_owned(), |percent| format!("{percent:.1}")),
+        "ISOL%" => line.share.isolation_percent().map_or("-".to_owned(), |percent| format!("{percent:.1}")),
         "MiB/s" => mib(line.bytes_per_s.iter().sum()),
         "rMiB/s" => mib(line.bytes_per_s[0]),
         "wMiB/s" => mib(line.bytes_per_s[1]),
