@@ -1,7 +1,7 @@
 //! The loads of solo runs: a group alone, and the device kept full with requests of its kind.
 //!
-//! Both rates say what the group is entitled to beside the others. Plain descriptions: whoever
-//! wants the rates runs them. Source: docs/concepts/entitlement.md.
+//! Both rates say what the group is entitled to beside the others. Plain descriptions: the
+//! caller runs them. Source: docs/concepts/entitlement.md.
 
 use hoistway_workload::job::{Engine, Job, PerDirection, Think};
 

@@ -405,7 +405,7 @@ fn best(block: &[Cell<'_>]) -> String {
     winners::best(&highest).iter().map(winners::Best::line).collect()
 }
 
-/// The longest line of settings, in columns: they are many, and nobody compares them from row to row.
+/// The longest line of settings, in columns: they are many, and are not compared from row to row.
 const IN_FORCE: usize = 120;
 
 /// The tunables in force of each scheduler.
