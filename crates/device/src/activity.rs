@@ -51,6 +51,7 @@ impl AnyDevice {
             AnyDevice::Array(array) => Activity::Disks(array.activity()),
             AnyDevice::Flash(flash) => flash.activity(now),
             AnyDevice::Delay(delay) => delay.inner().activity(now),
+            AnyDevice::Limit(limit) => limit.inner().activity(now),
             AnyDevice::Faulty(faulty) => faulty.inner().activity(now),
         }
     }

@@ -8,6 +8,7 @@ use crate::disk::{Arms, Disk};
 use crate::fault::Faulty;
 use crate::flash::Flash;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
+use crate::limit::Limit;
 use crate::null::Null;
 
 /// Any of the devices.
@@ -25,6 +26,8 @@ pub enum AnyDevice {
     Flash(Box<Flash>),
     /// Another device behind a delay.
     Delay(Box<Delay<AnyDevice>>),
+    /// Another device behind caps on its rates.
+    Limit(Box<Limit<AnyDevice>>),
     /// Another device, with faults.
     Faulty(Box<Faulty<AnyDevice>>),
 }
@@ -38,6 +41,7 @@ macro_rules! each {
             AnyDevice::Array($device) => $call,
             AnyDevice::Flash($device) => $call,
             AnyDevice::Delay($device) => $call,
+            AnyDevice::Limit($device) => $call,
             AnyDevice::Faulty($device) => $call,
         }
     };

@@ -3,6 +3,7 @@
 
 use crate::delay::DelayParameters;
 use crate::fault::FaultParameters;
+use crate::limit::LimitParameters;
 use crate::null::NullParameters;
 
 /// The unit in which people write a parameter; models store nanoseconds for both units of time.
@@ -198,6 +199,15 @@ pub(crate) const DELAY: &[Row<DelayParameters>] = rows! { DelayParameters:
     "write_delay_us", Microseconds, MICROSECONDS, write_ns, "Added to every write, discard and zeroing write.";
     "flush_delay_us", Microseconds, MICROSECONDS, flush_ns, "Added to every flush.";
     "delay_jitter_us", Microseconds, MICROSECONDS, jitter_ns, "Width of the uniform jitter of these delays.";
+};
+
+pub(crate) const LIMIT: &[Row<LimitParameters>] = rows! { LimitParameters:
+    "cap_iops", PerSecond, (0..=100_000_000), requests_per_s, "Cap on requests, sustained; 0 = none.";
+    "cap_burst_iops", PerSecond, (0..=100_000_000), burst_requests_per_s, "Cap on requests while there is credit; 0 = none.";
+    "cap_burst_ios", Count, (0..=1_000_000_000), burst_requests, "Credit: requests above the sustained cap, full at the start.";
+    "cap_MBps", MegabytesPerSecond, MBPS, kb_per_s, "Cap on bandwidth, sustained; 0 = none.";
+    "cap_burst_MBps", MegabytesPerSecond, MBPS, burst_kb_per_s, "Cap on bandwidth while there is credit; 0 = none.";
+    "cap_burst_mib", Mebibytes, (0..=1_048_576), burst_mib, "Credit: data above the sustained cap, full at the start.";
 };
 
 pub(crate) const FAULT: &[Row<FaultParameters>] = rows! { FaultParameters:

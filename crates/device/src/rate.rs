@@ -25,13 +25,15 @@ impl Rate {
     }
 }
 
-/// A cap on a rate: a token bucket with room for one use, refilled exactly. A use may begin when
-/// the previous one has been paid for; the fraction of a nanosecond is carried over, so that the
-/// rate does not drift.
+/// A cap on a rate: a token bucket with room for one use and for credit, refilled exactly. A use
+/// may begin when the previous ones have been paid for, or as long as what is owed is within the
+/// credit; the fraction of a nanosecond is carried over, so that the rate does not drift.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Pace {
     /// The cost that takes one nanosecond; 0 = no cap.
     per_ns: u64,
+    /// How long it takes to fill the credit.
+    credit_ns: Nanos,
     /// When the bucket is full again.
     full_at_ns: Nanos,
     /// It is full this fraction of a nanosecond later than `full_at_ns`: `owed` / `per_ns`.
@@ -41,13 +43,18 @@ pub(crate) struct Pace {
 impl Pace {
     /// A use of cost n takes n / `per_ns` nanoseconds. 0 = no cap.
     pub(crate) fn new(per_ns: u64) -> Self {
-        Self { per_ns, full_at_ns: 0, owed: 0 }
+        Self::with_credit(per_ns, 0)
+    }
+
+    /// The same with credit for uses of this cost altogether, which is full at the start.
+    pub(crate) fn with_credit(per_ns: u64, cost: u64) -> Self {
+        Self { per_ns, credit_ns: cost.checked_div(per_ns).unwrap_or(0), full_at_ns: 0, owed: 0 }
     }
 
     /// When a use that could begin at `now` may begin.
     #[inline]
     pub(crate) fn ready(&self, now: Nanos) -> Nanos {
-        now.max(self.full_at_ns)
+        now.max(self.full_at_ns.saturating_sub(self.credit_ns))
     }
 
     /// A use begins at `start`; the next one has to wait for another `cost` / `per_ns` nanoseconds.

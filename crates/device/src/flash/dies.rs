@@ -31,6 +31,8 @@ struct Die {
     read_free: Nanos,
     /// End of the programs and erases reserved on it.
     program_free: Nanos,
+    /// Length of the last program.
+    program_ns: Nanos,
 }
 
 /// All dies and channels.
@@ -51,7 +53,7 @@ pub(super) struct Dies {
 impl Dies {
     pub(super) fn new(parameters: &FlashParameters, layout: &Layout, stream: Stream) -> Self {
         Self {
-            dies: vec![Die::default(); layout.dies as usize],
+            dies: vec![Die { program_ns: parameters.program_ns, ..Die::default() }; layout.dies as usize],
             channel_free: vec![0; layout.channels as usize],
             channel_rate: Rate::of_kb_per_s(parameters.channel_kb_per_s),
             priority: match parameters.read_priority {
@@ -91,7 +93,7 @@ impl Dies {
             match self.priority {
                 ReadPriority::None => start = start.max(die.program_free),
                 ReadPriority::Residual => {
-                    let residual_ns = (die.program_free - now) % self.program_ns.max(1);
+                    let residual_ns = (die.program_free - now) % die.program_ns.max(1);
                     start = start.max(now + residual_ns);
                     die.program_free += read_ns;
                 }
@@ -142,11 +144,18 @@ impl Dies {
         *free
     }
 
+    /// Time of a program in multi-level cells.
+    #[inline]
+    pub(super) fn program_ns(&self) -> Nanos {
+        self.program_ns
+    }
+
     /// Reserves transfer and program of one program unit; returns the end of the program.
     #[inline]
-    pub(super) fn program(&mut self, now: Nanos, die: u32, layout: &Layout) -> Nanos {
+    pub(super) fn program(&mut self, now: Nanos, die: u32, service_ns: Nanos, layout: &Layout) -> Nanos {
         let transferred = self.transfer(now, die, layout.program_units, layout);
-        self.occupy(transferred, die, self.program_ns)
+        self.dies[die as usize].program_ns = service_ns;
+        self.occupy(transferred, die, service_ns)
     }
 
     /// Reserves an erase on every die.
@@ -200,10 +209,10 @@ mod tests {
             (2, 370_000, 3_078_000),
         ] {
             let (mut dies, layout) = dies(priority);
-            assert_eq!(dies.program(0, 0, &layout), 1_008_000);
-            assert_eq!(dies.program(0, 0, &layout), 2_008_000);
+            assert_eq!(dies.program(0, 0, 1_000_000, &layout), 1_008_000);
+            assert_eq!(dies.program(0, 0, 1_000_000, &layout), 2_008_000);
             assert_eq!(dies.sense(300_000, 0), sensed, "priority {priority}");
-            assert_eq!(dies.program(300_000, 0, &layout), next_program, "priority {priority}");
+            assert_eq!(dies.program(300_000, 0, 1_000_000, &layout), next_program, "priority {priority}");
             assert_eq!(dies.sense(300_000, 1), 350_000, "another die is idle");
         }
     }
@@ -211,7 +220,7 @@ mod tests {
     #[test]
     fn an_active_read_is_not_suspended_twice() {
         let (mut dies, layout) = dies(2);
-        dies.program(0, 0, &layout);
+        dies.program(0, 0, 1_000_000, &layout);
         assert_eq!(dies.sense(100_000, 0), 170_000);
         assert_eq!(dies.sense(110_000, 0), 220_000);
     }

@@ -30,6 +30,7 @@ mod operations;
 mod parameters;
 mod precondition;
 mod read;
+mod slc;
 mod stage;
 mod translation;
 mod write;
@@ -56,6 +57,7 @@ use layout::{Layout, UNIT_SECTORS};
 use operations::{Event, Operations};
 use precondition::preconditioned;
 use read::SensedPage;
+use slc::SlcCache;
 use stage::Stage;
 use translation::Translation;
 use write::IDLE_NS;
@@ -95,6 +97,7 @@ pub struct Flash {
     translation: Translation,
     buffer: WriteBuffer,
     collector: Collector,
+    slc: SlcCache,
     /// Writes whose data has arrived but is not all in the buffer.
     admitting: VecDeque<u32>,
     last_write_at: Nanos,
@@ -154,6 +157,7 @@ impl Flash {
             translation,
             buffer: WriteBuffer::new(parameters, layout.logical_units, layout.program_units),
             collector: Collector::new(parameters.gc_low, parameters.gc_reserve, &layout),
+            slc: SlcCache::new(parameters, &layout),
             admitting: VecDeque::with_capacity(64),
             last_write_at: 0,
             idle_at: NEVER,

@@ -1,7 +1,7 @@
 //! The parameters of a flash SSD. Source: docs/specifications/devices.md, section 6.1.
 use super::layout::Sizes;
 use super::write_buffer::MOST_UNITS;
-use crate::parameter::{COMMAND_SECTORS, DEPTH, LINK, MICROSECONDS, QUEUES, Row, SECTORS, SWITCH, rows};
+use crate::parameter::{COMMAND_SECTORS, DEPTH, LINK, MBPS, MICROSECONDS, QUEUES, Row, SECTORS, SWITCH, rows};
 
 /// In this order: a read waits for all page programs of its die, only for the running one, or
 /// suspends that one.
@@ -34,6 +34,14 @@ pub struct FlashParameters {
     pub program_ns: u64,
     /// Time of an erase; in nanoseconds.
     pub erase_ns: u64,
+    /// Cache of blocks that hold one bit per cell; in MiB. 0 = none.
+    pub slc_mib: u64,
+    /// Time of a multi-plane program of that cache; in nanoseconds.
+    pub slc_program_ns: u64,
+    /// Rate at which the firmware moves data out of the cache; in kB/s. 0 = as fast as the dies.
+    pub slc_fold_kb_per_s: u64,
+    /// Bits per cell outside the cache.
+    pub cell_bits: u64,
     /// Rate of a channel, one transfer at a time; in kB/s.
     pub channel_kb_per_s: u64,
     /// Host link, one transfer at a time; in kB/s.
@@ -94,6 +102,10 @@ impl Default for FlashParameters {
             read_jitter_ns: 10_000,
             program_ns: 900_000,
             erase_ns: 2_000_000,
+            slc_mib: 0,
+            slc_program_ns: 200_000,
+            slc_fold_kb_per_s: 0,
+            cell_bits: 3,
             channel_kb_per_s: 32_000,
             link_kb_per_s: 270_000,
             duplex: 0,
@@ -175,6 +187,10 @@ pub(crate) const FLASH: &[Row<FlashParameters>] = rows! { FlashParameters:
     "t_read_jitter_us", Microseconds, MICROSECONDS, read_jitter_ns, "A random time up to this, uniformly distributed, is added to each page read.";
     "t_prog_us", Microseconds, MICROSECONDS, program_ns, "Time of a multi-plane program.";
     "t_erase_us", Microseconds, MICROSECONDS, erase_ns, "Time of an erase.";
+    "slc_mib", Mebibytes, (0..=16_777_216), slc_mib, "Cache of blocks with one bit per cell; 0 = none.";
+    "t_prog_slc_us", Microseconds, MICROSECONDS, slc_program_ns, "Time of a multi-plane program of the cache.";
+    "slc_fold_MBps", MegabytesPerSecond, MBPS, slc_fold_kb_per_s, "Rate at which data moves out of the cache; 0 = as fast as the dies.";
+    "cell_bits", Count, (1..=5), cell_bits, "Bits per cell outside the cache, whose blocks hold one.";
     "channel_MBps", MegabytesPerSecond, LINK, channel_kb_per_s, "Rate of a channel, one transfer at a time.";
     "link_MBps", MegabytesPerSecond, LINK, link_kb_per_s, "Host link, one transfer at a time.";
     "duplex", Switch, SWITCH, duplex, "The link carries both directions at a time.";

@@ -6,6 +6,7 @@ use hoistway_block::{Nanos, Status};
 use super::commands::{InFlight, Work};
 use super::layout::UNIT_SECTORS;
 use super::operations::Event;
+use super::slc::HostProgram;
 use super::translation::Writer;
 use super::write_buffer::Waiter;
 use super::{Flash, Source};
@@ -138,7 +139,8 @@ impl Flash {
         });
         let Some(program) = program else { return false };
         self.collector.earn(units);
-        self.issue(now, Writer::Host, place, program);
+        let HostProgram { start, service_ns } = self.slc.program(now, self.layout.program_units);
+        self.issue(now, start, service_ns, Writer::Host, place, program);
         true
     }
 
@@ -158,15 +160,15 @@ impl Flash {
             return true;
         }
         let Some(program) = self.buffer.begin_foreign_program() else { return false };
-        self.issue(now, Writer::Collector, place, program);
+        self.issue(now, now, self.dies.program_ns(), Writer::Collector, place, program);
         true
     }
 
     /// Reserves channel and die for the program unit at `place`, however much of it is filled.
     #[inline]
-    fn issue(&mut self, now: Nanos, writer: Writer, place: u32, program: u32) {
+    fn issue(&mut self, now: Nanos, start: Nanos, service_ns: Nanos, writer: Writer, place: u32, program: u32) {
         self.translation.pad(writer, &self.layout);
-        let end = self.dies.program(now, self.layout.die_of(place), &self.layout);
+        let end = self.dies.program(start, self.layout.die_of(place), service_ns, &self.layout);
         self.schedule(now, end, Event::programmed(program));
     }
 

@@ -20,8 +20,9 @@ use crate::delay::{Delay, DelayParameters};
 use crate::disk::{Arms, Disk};
 use crate::fault::{FaultParameters, Faulty};
 use crate::flash::Flash;
+use crate::limit::{Limit, LimitParameters};
 use crate::null::Null;
-use crate::parameter::{DELAY, FAULT, Parameter, Unit};
+use crate::parameter::{DELAY, FAULT, LIMIT, Parameter, Unit};
 use kind::{Kind, walk};
 
 pub use anchor::{Anchor, Figure, Repetition};
@@ -42,6 +43,7 @@ const SEED: Parameter = Parameter {
 pub struct Model {
     name: String,
     kind: Kind,
+    limit: LimitParameters,
     delay: DelayParameters,
     fault: FaultParameters,
     seed: Option<u64>,
@@ -92,8 +94,8 @@ impl Model {
     }
 
     fn of_kind(name: &str, kind: Kind) -> Self {
-        let (delay, fault) = (DelayParameters::default(), FaultParameters::default());
-        Self { name: name.to_owned(), kind, delay, fault, seed: None }
+        let (limit, delay) = (LimitParameters::default(), DelayParameters::default());
+        Self { name: name.to_owned(), kind, limit, delay, fault: FaultParameters::default(), seed: None }
     }
 
     /// Its text, without `model:`.
@@ -136,6 +138,9 @@ impl Model {
             }
             Kind::Flash(parameters) => AnyDevice::Flash(Box::new(Flash::new(&self.name, parameters, stream("")))),
         };
+        if self.limit != LimitParameters::default() {
+            device = AnyDevice::Limit(Box::new(Limit::new(device, &self.limit)));
+        }
         if self.delay != DelayParameters::default() {
             device = AnyDevice::Delay(Box::new(Delay::new(device, &self.delay, stream("/delay"))));
         }
@@ -191,6 +196,7 @@ impl Model {
     /// Calls `visit` with every parameter of this model, the prefix of its key, and its value.
     fn each_parameter(&mut self, mut visit: impl FnMut(&'static str, &'static Parameter, &mut u64)) {
         self.kind.each(&mut visit);
+        walk("", LIMIT, &mut self.limit, &mut visit);
         walk("", DELAY, &mut self.delay, &mut visit);
         walk("", FAULT, &mut self.fault, &mut visit);
     }

@@ -107,7 +107,7 @@ impl Preset {
         self.model.kind.clone().each(&mut |_, _, _| own += 1);
         for (index, (setting, default)) in self.model.settings().iter().zip(&defaults).enumerate() {
             let is_member = setting.key.strip_prefix(super::kind::MEMBER);
-            // Delays and faults are rarely used: only those that were set are written.
+            // Caps, delays and faults are rarely used: only those that were set are written.
             let is_wanted = index < own || setting.value != default.value;
             let line = line(is_member.unwrap_or(&setting.key), setting);
             match is_member {
