@@ -157,6 +157,27 @@ fn a_changed_ssd_is_found_again_from_its_figures() {
     // The same rows and the same model give the same file.
     done(directory.path(), &[&calibrate[..], &["-o", "again.toml", "--quiet"]].concat());
     assert_eq!(fs::read(&mine).unwrap(), fs::read(directory.path().join("again.toml")).unwrap());
+    continues_after_a_kill(directory.path(), &calibrate, &mine);
+}
+
+/// A calibration that is killed after some trials, and started again, gives the file `expected`.
+fn continues_after_a_kill(directory: &Path, calibrate: &[&str], expected: &Path) {
+    let arguments = [calibrate, &["-o", "killed.toml"]].concat();
+    let mut process = program::command(directory, &arguments);
+    let mut process = process.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let trials = directory.join("killed.toml.trials");
+    let lines = || fs::read_to_string(&trials).map_or(0, |text| text.lines().count());
+    while lines() < 4 {
+        assert!(process.try_wait().unwrap().is_none(), "it ended before three trials");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert!(!directory.join("killed.toml").exists());
+    let said = done(directory, &arguments);
+    assert!(said.stderr.contains("continues after ") && said.stderr.contains(" minutes;"), "{}", said.stderr);
+    assert_eq!(fs::read(expected).unwrap(), fs::read(directory.join("killed.toml")).unwrap());
+    assert!(!trials.exists(), "nothing is left to continue");
 }
 
 /// fio 3's output for a job of two threads that are not reported as one: texts for options, a

@@ -7,13 +7,13 @@
 
 use std::collections::VecDeque;
 
-use hoistway_block::{Nanos, SECTOR_BYTES};
+use hoistway_block::{Nanos, Operation, SECTOR_BYTES};
 
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 use crate::rate::Pace;
 
 /// Settings of [`Limit`]. A rate of 0 is no cap.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LimitParameters {
     /// Sustained requests per second.
     pub requests_per_s: u64,
@@ -21,12 +21,29 @@ pub struct LimitParameters {
     pub burst_requests_per_s: u64,
     /// Requests above the sustained rate that a rested volume serves.
     pub burst_requests: u64,
+    /// Requests that a write counts for, in millionths.
+    pub write_cost_millionths: u64,
     /// Sustained rate, in kB/s.
     pub kb_per_s: u64,
     /// Rate while there is credit, in kB/s; 0 = what the device transfers.
     pub burst_kb_per_s: u64,
     /// Data above the sustained rate that a rested volume transfers, in MiB.
     pub burst_mib: u64,
+}
+
+impl Default for LimitParameters {
+    /// No caps.
+    fn default() -> Self {
+        Self {
+            requests_per_s: 0,
+            burst_requests_per_s: 0,
+            burst_requests: 0,
+            write_cost_millionths: 1_000_000,
+            kb_per_s: 0,
+            burst_kb_per_s: 0,
+            burst_mib: 0,
+        }
+    }
 }
 
 /// Sustained rate with credit, and the highest rate.
@@ -58,6 +75,8 @@ pub struct Limit<D> {
     inner: D,
     requests: Bucket,
     bytes: Bucket,
+    /// What a write costs in the unit of [`REQUEST`].
+    write_cost: u64,
     /// Commands that may not start yet, with their starts, which rise.
     held: VecDeque<(Nanos, Command)>,
     in_flight: usize,
@@ -79,6 +98,7 @@ impl<D: Device> Limit<D> {
                 sustained: Pace::with_credit(of.kb_per_s, (of.burst_mib << 20).saturating_mul(BYTE)),
                 highest: Pace::new(of.burst_kb_per_s),
             },
+            write_cost: of.write_cost_millionths * (REQUEST / 1_000_000),
             held: VecDeque::with_capacity(total_depth),
             in_flight: 0,
             total_depth,
@@ -111,7 +131,8 @@ impl<D: Device> Device for Limit<D> {
             return Submit::Busy;
         }
         let start = self.bytes.ready(self.requests.ready(now));
-        self.requests.spend(start, REQUEST);
+        let is_write = !matches!(command.operation, Operation::Read | Operation::Flush);
+        self.requests.spend(start, if is_write { self.write_cost } else { REQUEST });
         self.bytes.spend(start, u64::from(command.extent.sectors) * SECTOR_BYTES * BYTE);
         self.in_flight += 1;
         if start > now || !self.held.is_empty() {
@@ -154,7 +175,7 @@ impl<D: Device> Device for Limit<D> {
 mod tests {
     use super::*;
     use crate::null::{Null, NullParameters};
-    use hoistway_block::{Extent, Flags, HardwareQueue, Operation};
+    use hoistway_block::{Extent, Flags, HardwareQueue};
 
     const SECOND: Nanos = 1_000_000_000;
 
@@ -165,10 +186,14 @@ mod tests {
 
     /// Keeps `depth` reads of `sectors` in flight until `end`; the completions in each second.
     fn per_second(device: &mut Limit<Null>, depth: u32, sectors: u32, end: Nanos) -> Vec<u32> {
+        per_second_of(Operation::Read, device, depth, sectors, end)
+    }
+
+    fn per_second_of(operation: Operation, device: &mut Limit<Null>, depth: u32, sectors: u32, end: Nanos) -> Vec<u32> {
         let seconds = usize::try_from(end / SECOND).unwrap();
         let mut done = vec![0; seconds];
         let submit = |device: &mut Limit<Null>, now: Nanos, tag: u32| {
-            let (operation, extent) = (Operation::Read, Extent::new(0, sectors));
+            let extent = Extent::new(0, sectors);
             let command = Command { tag, operation, flags: Flags::NONE, extent, hardware_queue: HardwareQueue(0) };
             assert_eq!(device.submit(now, &command), Submit::Accepted);
         };
@@ -240,6 +265,16 @@ mod tests {
         for (sectors, expected) in [(8, 3_000_u32), (512, 488)] {
             let done = per_second(&mut limited(&parameters), 32, sectors, 2 * SECOND);
             assert!(done[1].abs_diff(expected) <= 2, "{sectors} sectors: {done:?}");
+        }
+    }
+
+    #[test]
+    fn a_write_may_count_for_more_than_a_read() {
+        let parameters =
+            LimitParameters { requests_per_s: 3_000, write_cost_millionths: 2_500_000, ..LimitParameters::default() };
+        for (operation, expected) in [(Operation::Read, 3_000_u32), (Operation::Write, 1_200)] {
+            let done = per_second_of(operation, &mut limited(&parameters), 8, 8, 2 * SECOND);
+            assert!(done[1].abs_diff(expected) <= 1, "{operation:?}: {done:?}");
         }
     }
 

@@ -205,6 +205,7 @@ pub(crate) const LIMIT: &[Row<LimitParameters>] = rows! { LimitParameters:
     "cap_iops", PerSecond, (0..=100_000_000), requests_per_s, "Cap on requests, sustained; 0 = none.";
     "cap_burst_iops", PerSecond, (0..=100_000_000), burst_requests_per_s, "Cap on requests while there is credit; 0 = none.";
     "cap_burst_ios", Count, (0..=1_000_000_000), burst_requests, "Credit: requests above the sustained cap, full at the start.";
+    "cap_write_cost", Ratio, (0..=1_000), write_cost_millionths, "Requests that a write counts for in these caps.";
     "cap_MBps", MegabytesPerSecond, MBPS, kb_per_s, "Cap on bandwidth, sustained; 0 = none.";
     "cap_burst_MBps", MegabytesPerSecond, MBPS, burst_kb_per_s, "Cap on bandwidth while there is credit; 0 = none.";
     "cap_burst_mib", Mebibytes, (0..=1_048_576), burst_mib, "Credit: data above the sustained cap, full at the start.";

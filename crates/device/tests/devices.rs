@@ -109,7 +109,15 @@ fn an_ssd_flush_comes_behind_the_programs_of_all_completed_writes() {
 
 #[test]
 fn a_full_device_says_busy_and_forgets_the_command() {
-    for model in ["null,qd=2", "ssd,qd=2", "sata,qd=2", "ssd,qd=2,read_delay_us=5", "ssd,qd=2,error_ppm=1"] {
+    for model in [
+        "null,qd=2",
+        "ssd,qd=2",
+        "sata,qd=2",
+        "ssd,qd=2,read_delay_us=5",
+        "ssd,qd=2,cap_iops=900,cap_burst_iops=9000,cap_burst_ios=9",
+        "ssd,qd=2,slc_mib=1,slc_fold_MBps=9",
+        "ssd,qd=2,error_ppm=1",
+    ] {
         let mut device = device(model);
         submit(&mut device, 0, 0, Operation::Read, Extent::new(0, 8));
         submit(&mut device, 0, 1, Operation::Read, Extent::new(8, 8));

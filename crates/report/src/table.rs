@@ -438,18 +438,26 @@ fn processors(block: &[Cell<'_>]) -> String {
         let Some(time) = run.processors else { continue };
         let ios = run.groups.iter().map(GroupMeasurement::ios).sum::<u64>().max(1);
         let available_ns = (run.experiment.machine.cpus * run.window_ns).max(1);
+        // A process stays on its processor: no more processors than processes can be busy.
+        let processes = run.groups.iter().map(|group| group.threads.len() as u64).sum::<u64>().max(1);
+        let usable_ns = run.experiment.machine.cpus.min(processes) * run.window_ns;
+        let is_limit = time.busy_ns >= usable_ns / 100 * SATURATED_PERCENT;
         let _ = writeln!(
             text,
-            "processors: {} NR {}: {:.2} us per I/O, {:.0}% of it waiting for a lock; {:.0}% busy",
+            "processors: {} NR {}: {:.2} us per I/O, {:.0}% of it waiting for a lock; {:.0}% busy{}",
             cell.spec,
             run.experiment.threads,
             time.busy_ns as f64 / ios as f64 / 1e3,
             time.lock_wait_ns as f64 * 100.0 / time.busy_ns.max(1) as f64,
             time.busy_ns as f64 * 100.0 / available_ns as f64,
+            if is_limit { ": they were the limit, not the device" } else { "" },
         );
     }
     text
 }
+
+/// Above this, work waits for processors most of the time.
+const SATURATED_PERCENT: u64 = 95;
 
 /// A table with left-aligned names in its first columns, right-aligned figures, and remarks in the
 /// last column.

@@ -128,7 +128,7 @@ pub struct FitArguments {
 /// `hoistway device calibrate`.
 #[derive(Args, Debug, Clone)]
 #[command(
-    after_help = "Examples:\n  fio --output-format=json --output=fio.json job.fio\n  hoistway device calibrate ssd-lsi --rows fio.json -o my.toml\n  hoistway device calibrate sata --rows hoistway-test-20261120-095012 --free seek_avg_ms,spt_outer,cmd_overhead_us\n  hoistway test model:./my.toml\n\nROWS is one of: a model's file, or a file with [[anchor]] entries alone (see hoistway device show sata); a fio result as\nJSON, or in terse lines together with --job-file; the result directory of hoistway test. Parameters of MODEL that no row\ndepends on are not changed."
+    after_help = "Examples:\n  fio --output-format=json --output=fio.json job.fio\n  hoistway device calibrate ssd-lsi --rows fio.json -o my.toml\n  hoistway device calibrate sata --rows hoistway-test-20261120-095012 --free seek_avg_ms,spt_outer,cmd_overhead_us\n  hoistway test model:./my.toml\n\nROWS is one of: a model's file, or a file with [[anchor]] entries alone (see hoistway device show sata); a fio result as\nJSON, or in terse lines together with --job-file; the result directory of hoistway test. Parameters of MODEL that no row\ndepends on are not changed. After the first trial it says how long the search will take. With -o FILE it can be\ninterrupted: its trials are in FILE.trials, and the same command continues."
 )]
 pub struct CalibrateArguments {
     /// Model to start from: NAME or FILE, with parameters as [,KEY=VALUE...]

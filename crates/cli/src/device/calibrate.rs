@@ -1,12 +1,14 @@
 //! `hoistway device calibrate`: a model of the user's disk, fitted to measurements of it.
 
 use std::fmt::Write;
+use std::time::{Duration, Instant};
 
 use hoistway_device::{Anchor, Model, Preset, Setting, Unit};
 use hoistway_experiment::Exit;
 use hoistway_experiment::diagnostic::did_you_mean;
 use hoistway_report::json::Json;
 
+use super::journal::Journal;
 use super::rows::Runner;
 use super::{load, measured, wrong_model};
 use crate::device::arguments::CalibrateArguments;
@@ -17,8 +19,9 @@ use crate::run_test::arguments::ProgressName;
 use crate::run_test::show::check_place;
 use crate::run_test::store::write;
 use hoistway_study::calibration::row::Row;
-use hoistway_study::calibration::search::{Free, Residuals, Search, rms};
+use hoistway_study::calibration::search::{self, Free, Residuals, Search, rms};
 use hoistway_study::calibration::table::{self, Fitted};
+use hoistway::plan::machine;
 
 /// The parameters that usually differ between two devices of one type and show in simple
 /// measurements.
@@ -28,6 +31,11 @@ const USUAL: [(&str, &[&str]); 4] = [
     ("flash", &["t_read_us", "t_prog_us", "cmd_us", "write_ack_us", "serial_us", "channel_MBps", "link_MBps"]),
     ("null", &["latency_us"]),
 ];
+
+/// A search that fits well takes about this many steps; one with many rows and parameters that depend on
+/// one another took ten (nvme-consumer, nine rows and six parameters).
+const FEW_STEPS: usize = 3;
+const MANY_STEPS: usize = 12;
 
 /// A model with some free parameters.
 struct Open {
@@ -48,9 +56,17 @@ pub fn run(arguments: &CalibrateArguments, reporter: Reporter) -> Outcome {
     let runner = Runner { interrupt: &interrupt };
     runner.check(&rows, &open.text)?;
     let mut display = Display::new(ProgressName::None, reporter.quiet, false, None);
-    let mut evaluate = |points: &[Vec<f64>]| open.residuals(&runner, &rows, points, &mut display);
+    let mut journal = Journal::open(arguments.output.as_deref(), &open.identity(&rows))?;
+    if journal.len() > 0 {
+        reporter.note(format!("continues after {} trials of an interrupted calibration", journal.len()));
+    }
+    let begin = Instant::now();
+    let mut evaluate = |points: &[Vec<f64>]| open.known_residuals(&runner, &rows, points, &mut display, &mut journal);
     let mut report = |trials: usize, error: f64| {
         reporter.line(&format!("{trials} trials of {} rows: {:.2} % mean error", rows.len(), error * 100.0));
+        if trials == 1 {
+            reporter.line(&open.forecast(&rows, begin.elapsed(), arguments));
+        }
     };
     let max_trials = usize::try_from(arguments.max_trials).unwrap_or(usize::MAX);
     let search = Search { free: &open.free, max_trials, evaluate: &mut evaluate, report: &mut report };
@@ -66,6 +82,7 @@ pub fn run(arguments: &CalibrateArguments, reporter: Reporter) -> Outcome {
         rows.iter().zip(values).map(|(row, values)| Fitted { model, row, values: values.clone() }).collect::<Vec<_>>()
     });
     let written = open.file(arguments, &after, &rows)?;
+    journal.remove();
     if rms(&found.residuals) > 0.12 {
         let what = format!("the model is still {:.0} % mean error", rms(&found.residuals) * 100.0);
         reporter.warn(what, "adjust other parameters (--free), or start from another model");
@@ -123,6 +140,47 @@ impl Open {
             let _ = write!(text, ",{key}={}", free.written(*value));
         }
         text
+    }
+
+    /// What determines every trial, as text.
+    fn identity(&self, rows: &[Row]) -> String {
+        let preset = load(&self.text).map(|preset| preset.to_toml()).unwrap_or_default();
+        let rows: String = rows.iter().map(|row| format!("{:?}", (&row.anchor, &row.experiments))).collect();
+        format!("{} {} {preset}{rows}", env!("CARGO_PKG_VERSION"), self.text)
+    }
+
+    /// How long the search will take if every trial takes as long as the first one.
+    fn forecast(&self, rows: &[Row], of_one: Duration, arguments: &CalibrateArguments) -> String {
+        let per_step = self.free.len() + search::DAMPING.len();
+        // Rows of several trials run side by side; those of the first one did, as far as it has several.
+        let beside = machine::cpus() as f64 / machine::cpus().min(rows.len()) as f64;
+        let minutes = |steps: usize| of_one.as_secs_f64() * (per_step * steps) as f64 / 60.0 / beside;
+        let interruption = match arguments.output {
+            Some(_) => "; after an interruption the same command continues",
+            None => "; with -o FILE it can be interrupted and continued",
+        };
+        let [few, many] = [FEW_STEPS, MANY_STEPS].map(minutes);
+        format!(
+            "a step is {per_step} trials, a search {FEW_STEPS} to {MANY_STEPS} steps: about {few:.1} to {many:.1} minutes{interruption}"
+        )
+    }
+
+    /// The errors of each of the given points: those of the journal, and new ones, which it gets.
+    fn known_residuals(
+        &self,
+        runner: &Runner<'_>,
+        rows: &[Row],
+        points: &[Vec<f64>],
+        display: &mut Display,
+        journal: &mut Journal,
+    ) -> Result<Option<Vec<Residuals>>, Error> {
+        let texts: Vec<String> = points.iter().map(|values| self.text_of(values)).collect();
+        let is_new = |at: &usize| journal.get(&texts[*at]).is_none() && !texts[..*at].contains(&texts[*at]);
+        let new: Vec<usize> = (0..points.len()).filter(is_new).collect();
+        let tried: Vec<Vec<f64>> = new.iter().map(|at| points[*at].clone()).collect();
+        let Some(found) = self.residuals(runner, rows, &tried, display)? else { return Ok(None) };
+        journal.add(new.iter().map(|at| texts[*at].clone()).zip(found).collect())?;
+        Ok(Some(texts.iter().map(|text| journal.get(text).cloned().flatten()).collect()))
     }
 
     /// The errors of every row for each of the given points (values of the free parameters); `None`

@@ -9,6 +9,7 @@
 pub mod arguments;
 mod calibrate;
 mod fit;
+mod journal;
 mod left;
 pub mod listing;
 mod measured;

@@ -44,6 +44,16 @@ pub const MODELS: &[ModelRow] = presets![
     "ssd-lsi",
     "ssd-plextor",
     "nvme" | "nvme-ssd",
+    "nvme-gen4" | "pm9a3",
+    "nvme-consumer",
+    "nvme-slc",
+    "qlc",
+    "optane" | "p4800x",
+    "nvme-cloud",
+    "nvme-tcp",
+    "ebs" | "gp3",
+    "hdd-18tb",
+    "hdd-2x18",
 ];
 
 /// A model with the description in its file.

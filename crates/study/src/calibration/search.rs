@@ -59,7 +59,7 @@ const GOOD_ENOUGH: f64 = 0.002;
 /// Relative steps for the finite differences: large ones first, which exceed the noise.
 const DIFFERENCES: [f64; 3] = [0.06, 0.03, 0.012];
 /// Damping factors of the trials of one step, from the boldest to the most cautious.
-const DAMPING: [f64; 4] = [1e-3, 3e-2, 0.5, 5.0];
+pub const DAMPING: [f64; 4] = [1e-3, 3e-2, 0.5, 5.0];
 /// The largest change of a parameter in one step (a factor of two).
 const LONGEST_STEP: f64 = 0.7;
 /// Weight of the regularisation towards the start.
