@@ -28,6 +28,8 @@ struct Case {
     scheduler: &'static str,
     costs: HostCosts,
     job: Job,
+    /// Groups of one such job each.
+    groups: u64,
 }
 
 impl Case {
@@ -40,6 +42,7 @@ impl Case {
             scheduler,
             costs,
             job,
+            groups: 1,
         }
     }
 
@@ -48,9 +51,17 @@ impl Case {
         Self { name: format!("{} writes", self.name), job, ..self }
     }
 
+    /// The same requests, divided among so many groups.
+    fn of_groups(self, groups: u64) -> Self {
+        Self { name: format!("{} {groups} groups", self.name), groups, ..self }
+    }
+
     fn question(&self, requests: u64) -> Experiment {
-        let job = Job { number_ios: Some(requests), time_based: false, runtime_ns: None, ..self.job.clone() };
-        let question = experiment(&self.target, self.scheduler, vec![("a", 100, job)]);
+        let number_ios = Some(requests / self.groups);
+        let job = Job { number_ios, time_based: false, runtime_ns: None, ..self.job.clone() };
+        let names: Vec<String> = (0..self.groups).map(|number| format!("g{number}")).collect();
+        let groups = names.iter().map(|name| (name.as_str(), 100, job.clone())).collect();
+        let question = experiment(&self.target, self.scheduler, groups);
         Experiment { ramp_ns: 0, runtime_ns: ENDLESS_NS, ..question }
     }
 }
@@ -79,7 +90,8 @@ fn run(case: &Case, question: &Experiment, requests: u64) -> Duration {
     let mut begin = Begin(now());
     let measurement = Simulator::with_costs(case.costs).run(question, &mut begin).unwrap();
     let took = begin.0.elapsed();
-    assert_eq!(measurement.groups[0].ios(), requests);
+    let ios: u64 = measurement.groups.iter().map(|group| group.ios()).sum();
+    assert_eq!(ios, requests / case.groups * case.groups);
     took
 }
 
@@ -99,6 +111,12 @@ fn cases() -> Vec<Case> {
         Case::new("nvme", "mq-deadline", 128, usual),
         Case::new("null,slow_sectors=8,slow_ms=1,error_ppm=1,hiccup_every_ms=100,hiccup_ms=1", "noop", 64, free),
     ];
+    // The same work for more groups: every request meets the state of another group.
+    for scheduler in ["none", "wfq", "paternoster"] {
+        for groups in [1_024, 10_000, 100_000] {
+            cases.push(Case::new("null,queue_depth=1024", scheduler, 1, free).of_groups(groups));
+        }
+    }
     // A drive in steady state, with mapping and garbage collection.
     for aged in
         ["ssd-plextor,precondition=random,sim_mib=1024,pages_per_block=16", "nvme,precondition=random,sim_mib=1024"]
