@@ -171,6 +171,24 @@ fn case_4_the_command_line_of_iostest_is_understood() {
     assert_eq!(entries(directory.path()).len(), 0, "a dry run leaves nothing");
 }
 
+/// The report's own spelling, without a scheduler: CFQ of that kernel, the table with totals, and
+/// the same table from the stored result.
+#[test]
+fn the_command_line_of_iostest_tests_cfq_of_its_kernel() {
+    let directory = directory();
+    let spelled = ["test", "model:sata", "-G", "-w", "bsr", "-m", "2", "-c", "--nrgrp", "2", "--total", "-I", "0"];
+    let said = hoistway(directory.path(), &[&spelled[..], &["--runtime", "1s", "-o", "r", "--quiet"]].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(!said.stderr.contains("no effect"), "{}", said.stderr);
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert!(lines[0].ends_with(" Kernel=2.6(simulated)"), "{}", said.stdout);
+    assert!(
+        said.stdout.contains("Workload=bsr iosched=cfq ") && said.stdout.contains("\ngroup_isolation=1 slice_idle=0 ")
+    );
+    assert!(lines.contains(&"job Set NR   cgrp1   cgrp2   total"), "{}", said.stdout);
+    assert_eq!(hoistway(directory.path(), &["test", "-R", "r"]).stdout, said.stdout);
+}
+
 #[test]
 fn case_5_the_classic_table_has_its_layout_and_its_chatter() {
     let directory = directory();

@@ -3,13 +3,13 @@
 
 use std::fmt::Write;
 
-use hoistway_experiment::Percentile;
 use hoistway_experiment::assertion::Column;
 use hoistway_experiment::cell::Cell;
 use hoistway_experiment::job::Amount;
 use hoistway_experiment::measurement::{Flag, GroupMeasurement};
 use hoistway_experiment::metric::{Metric, Quantity};
 use hoistway_experiment::statistics::{Estimate, truncated_mean};
+use hoistway_experiment::{KernelEra, Percentile};
 
 use crate::quantity::{self, decimals, half_width, mib, percent, scheduler, span, time, tunables};
 use crate::wrap;
@@ -33,13 +33,29 @@ pub fn classic(results: &Results<'_>, with_total: bool) -> String {
     let mut text = format!(
         "Host={} Kernel={}\nGROUPMODE={} NRGRP={groups}\nDIR={directory} DEV={device}\n",
         results.environment("hostname"),
-        results.environment("kernel"),
+        kernel(results, cells.first()),
         u8::from(groups > 1),
     );
     for block in cells.chunk_by(|a, b| a.workload == b.workload && a.spec == b.spec) {
         classic_block(&mut text, block, with_total);
     }
     text
+}
+
+/// The kernel whose rules the runs had: the simulated one's era, else the machine's own.
+fn kernel(results: &Results<'_>, first: Option<&Cell<'_>>) -> String {
+    match first.and_then(|cell| cell.runs.first()) {
+        Some(run) if run.host == "simulator" => {
+            let era = match run.experiment.machine.era {
+                KernelEra::Linux24 => "2.4",
+                KernelEra::Linux26 => "2.6",
+                KernelEra::Linux3 => "3",
+                KernelEra::Mq => "mq",
+            };
+            format!("{era}(simulated)")
+        }
+        _ => results.environment("kernel").to_owned(),
+    }
 }
 
 fn classic_block(text: &mut String, block: &[Cell<'_>], with_total: bool) {

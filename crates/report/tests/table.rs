@@ -43,7 +43,7 @@ fn the_classic_layout_has_its_header_and_blocks() {
     assert_eq!(
         lines[..4],
         [
-            "Host=rack7 Kernel=6.18.44",
+            "Host=rack7 Kernel=mq(simulated)",
             "GROUPMODE=1 NRGRP=3",
             "DIR=- DEV=model:ssd",
             "Workload=drr iosched=none Filesz=- bs=4k",

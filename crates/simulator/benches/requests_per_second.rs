@@ -51,7 +51,7 @@ impl Case {
         Self { name: format!("{} writes", self.name), job, ..self }
     }
 
-    /// The same requests, divided among so many groups.
+    /// The same requests, divided among N groups.
     fn of_groups(self, groups: u64) -> Self {
         Self { name: format!("{} {groups} groups", self.name), groups, ..self }
     }

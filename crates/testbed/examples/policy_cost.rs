@@ -20,10 +20,10 @@
 //! all rounds; `bench/policies/run` runs it for all policies, and again under callgrind for the
 //! instructions.
 
-use hoistway_block::{ContextId, Extent, HardwareQueue, Operation, Status, random::Stream};
+use hoistway_block::{ContextId, Extent, HardwareQueue, Operation, RequestId, Status, random::Stream};
 use hoistway_elevator::registry::OwnedVisitor;
 use hoistway_elevator::{
-    Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry,
+    Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, Version, registry,
 };
 use hoistway_testbed::queue::{Era, Next, RequestQueue, Settings};
 use hoistway_testbed::{GroupedLoad, LoadShape};
@@ -117,9 +117,15 @@ fn xorshift_ns() -> f64 {
     ns
 }
 
-fn build(spec: &str, configuration: &Configuration) -> Any {
+/// `NAME@VERSION`, or a name alone.
+fn name_and_version(spec: &str) -> (&str, Option<Version>) {
     let (name, version) = spec.split_once('@').map_or((spec, None), |(name, version)| (name, Some(version)));
-    registry::build(name, version.and_then(registry::parse_version), configuration).expect("a policy of that name")
+    (name, version.and_then(registry::parse_version))
+}
+
+fn build(spec: &str, configuration: &Configuration) -> Any {
+    let (name, version) = name_and_version(spec);
+    registry::build(name, version, configuration).expect("a policy of that name")
 }
 
 fn policy_alone(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
@@ -150,8 +156,11 @@ fn alone<E: Elevator>(mut policy: E, load: &Alone) -> f64 {
     for context in 0..queues {
         insert(&mut policy, &mut requests, &read_of(context, sectors[context as usize % SECTORS]), 0);
     }
-    fewest_ns(rounds, turns, |at| {
-        let Dispatch::Request { id, .. } = policy.choose(&requests, QUEUE, at) else { panic!("backlogged") };
+    // How long the policy has idled the device.
+    let mut idled = 0;
+    fewest_ns(rounds, turns, |turn| {
+        let (id, at) = chosen(&mut policy, &requests, turn + idled);
+        idled = at - turn;
         requests.move_to(id, Place::Dispatched);
         requests.move_to(id, Place::Started);
         let _ = policy.started(&requests, id, at);
@@ -161,8 +170,23 @@ fn alone<E: Elevator>(mut policy: E, load: &Alone) -> f64 {
         let context = requests.attributes(id).context.0;
         policy.freed(&requests, id, at);
         requests.free(id);
-        insert(&mut policy, &mut requests, &read_of(context, sector_of(&sectors, at)), at);
+        insert(&mut policy, &mut requests, &read_of(context, sector_of(&sectors, turn)), at);
     })
+}
+
+/// The next request, and when it was chosen: a policy that idles the device for a request that does
+/// not come has its timer.
+fn chosen<E: Elevator>(policy: &mut E, requests: &Requests, mut now: u64) -> (RequestId, u64) {
+    loop {
+        match policy.choose(requests, QUEUE, now) {
+            Dispatch::Request { id, .. } => return (id, now),
+            Dispatch::Hold { until, .. } => {
+                now = now.max(until);
+                let _ = policy.timer(requests, now);
+            }
+            answer => panic!("every issuer is backlogged, and the answer is {answer:?}"),
+        }
+    }
 }
 
 /// As [`Alone`], for issuers in groups.
@@ -233,7 +257,7 @@ fn insert_at_once<E: Elevator>(policy: &mut E, requests: &mut Requests, bio: &Bi
 
 /// The calls for a request that is chosen and completed at once.
 fn serve<E: Elevator>(policy: &mut E, requests: &mut Requests, now: u64) {
-    let Dispatch::Request { id, .. } = policy.choose(requests, QUEUE, now) else { panic!("queued") };
+    let (id, now) = chosen(policy, requests, now);
     requests.start(id, now);
     let _ = policy.started(requests, id, now);
     let _ = requests.take_back(id, Place::Complete);
@@ -252,14 +276,27 @@ fn insert<E: Elevator>(policy: &mut E, requests: &mut Requests, bio: &Bio, now: 
 fn with_queue(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
     let settings =
         Settings { configuration: configuration(queues), era: Era::ENGINE, bios: queues + 16, ..Settings::default() };
-    let mut queue = RequestQueue::build(name, None, &settings).expect("a policy of that name");
+    let (name, version) = name_and_version(name);
+    let mut queue = RequestQueue::build(name, version, &settings).expect("a policy of that name");
     let sectors = sectors();
     for context in 0..queues {
         let bio = read_of(context, sectors[context as usize % SECTORS]);
         queue.submit(&bio, u64::from(context), 0).expect("room");
     }
-    fewest_ns(rounds, turns, |at| {
-        let Next::Start { id, .. } = queue.dispatch(QUEUE, at) else { panic!("backlogged") };
+    let mut idled = 0;
+    fewest_ns(rounds, turns, |turn| {
+        let mut at = turn + idled;
+        let id = loop {
+            match queue.dispatch(QUEUE, at) {
+                Next::Start { id, .. } => break id,
+                answer => {
+                    let Some(timer) = queue.next_timer() else { panic!("backlogged, and the answer is {answer:?}") };
+                    at = at.max(timer);
+                    queue.timer(at);
+                }
+            }
+        };
+        idled = at - turn;
         // The context that was served submits again; nothing merges here, so a request has one
         // context.
         let mut context = 0;

@@ -333,7 +333,7 @@ pub struct SchedulerArguments {
     /// Set low_latency=V in every scheduler that has it
     #[arg(long, value_name = "0|1")]
     pub low_latency: Option<String>,
-    /// Set group_isolation=1 in every scheduler that has it
+    /// Set group_isolation=1 in every scheduler that has it; without --sched test CFQ of the kernel that had it
     #[arg(short = 'G', long)]
     pub group_isolation: bool,
     /// Test every scheduler that has this tunable once per value; repeatable: all combinations are tested
@@ -427,7 +427,7 @@ pub struct OutputArguments {
     /// on
     #[arg(long, value_name = "BASE")]
     pub blkio_out: Option<PathBuf>,
-    /// Print the table of a stored result (same as test report DIR)
+    /// Print the table of a stored result, as the test printed it (as test report DIR, which prints text)
     #[arg(short = 'R', long = "report", value_name = "DIR")]
     pub report: Option<PathBuf>,
 }
@@ -442,7 +442,7 @@ pub struct ShowArguments {
     /// Write to this file instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Add a total column to the classic table (other formats always have it)
+    /// Print the classic table, with a column of totals (other formats always have it)
     #[arg(long)]
     pub total: bool,
     /// Latency percentiles in tables and CSV [default: text: 50,99,99.9; CSV: 50,90,95,99,99.9,100]

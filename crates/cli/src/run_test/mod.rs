@@ -86,7 +86,10 @@ pub fn run(arguments: &TestArguments, reporter: Reporter) -> Outcome {
         None => {}
     }
     if let Some(directory) = &arguments.output.report {
-        let show = arguments.output.show.clone();
+        let mut show = arguments.output.show.clone();
+        if show.format.is_empty() && !show.total {
+            show.total = printed_totals(&store::read(directory)?);
+        }
         return show_stored(&ReportArguments { directory: directory.clone(), show });
     }
     if let Some(path) = &arguments.workload.show_jobs {
@@ -343,6 +346,12 @@ fn judge(plan: &Plan, made: &Made, baseline: Option<&Stored>) -> Result<Vec<Verd
 }
 
 /// `hoistway test report DIR` and `-R DIR`.
+/// Whether a stored test printed the classic table with its totals: its command line says so.
+fn printed_totals(stored: &Stored) -> bool {
+    let command = stored.environment.get("command").map_or("", String::as_str);
+    command.split(' ').any(|word| word == "--total")
+}
+
 fn show_stored(arguments: &ReportArguments) -> Outcome {
     let views = Views::read(&arguments.show)?;
     let made = made_of(&arguments.directory)?;

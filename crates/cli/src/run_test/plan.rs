@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hoistway_block::Nanos;
 use hoistway_experiment::assertion::Assertion;
 use hoistway_experiment::matrix::doubling;
-use hoistway_experiment::{Experiment, Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
+use hoistway_experiment::{Experiment, KernelEra, Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
 
 use super::groups::{Groups, is_first_run};
 use super::host::Terms;
@@ -96,7 +96,13 @@ impl Plan {
             return Err(Error::usage(what, "leave --sets out, or make --max-sets larger"));
         }
         let limiters = limiters::read(&arguments.schedulers.limiter, &workloads)?;
-        let matrix = Matrix { limiters, ..matrix(arguments, &target, times, (schedulers, workloads), sets) };
+        let mut matrix = Matrix { limiters, ..matrix(arguments, &target, times, (schedulers, workloads), sets) };
+        if host == HostName::Simulator
+            && schedulers::are_of_2010(&arguments.schedulers)
+            && arguments.place.machine.is_none()
+        {
+            matrix.machine.era = KernelEra::Linux26;
+        }
         let writes = matrix.workloads.iter().any(has_writes);
         if writes {
             target.check_writes(host, &arguments.place)?;

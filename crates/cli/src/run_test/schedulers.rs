@@ -13,6 +13,14 @@ use hoistway::plan::USUAL_SCHEDULERS;
 /// The name for every scheduler of the registry.
 const ALL: &str = "all";
 
+/// The kernel of the reports that use `-G`: 2.6.35 with the patches discussed in them.
+const GROUP_ISOLATION_KERNEL: &str = "2.7";
+
+/// Whether `-G` alone decides: CFQ of the kernel that had its switch, on a computer of its time.
+pub fn are_of_2010(arguments: &SchedulerArguments) -> bool {
+    arguments.sched.is_empty() && arguments.group_isolation
+}
+
 /// The schedulers of a test, in the order in which reports show them.
 pub fn read(
     arguments: &SchedulerArguments,
@@ -31,6 +39,9 @@ pub fn read(
         // Whatever is set at present: a first measurement of a machine must not change its
         // settings.
         specs = vec![SchedulerSpec::named("current")];
+    } else if are_of_2010(arguments) {
+        // Only CFQ of 2.6.33 to 2.6.37 has that switch, so a test with it means that kernel.
+        specs = vec![SchedulerSpec { version: Some(GROUP_ISOLATION_KERNEL.to_owned()), ..SchedulerSpec::named("cfq") }];
     } else if specs.is_empty() {
         specs = USUAL_SCHEDULERS.into_iter().map(SchedulerSpec::named).collect();
     }

@@ -75,7 +75,8 @@ impl Views {
             views.push((format.ok_or_else(|| unknown(name).at(format!("--format {text}")))?, path));
         }
         if views.is_empty() {
-            views.push((Format::Text, arguments.output.clone()));
+            let usual = if arguments.total { Format::Classic } else { Format::Text };
+            views.push((usual, arguments.output.clone()));
         }
         if arguments.explain && !views.iter().any(|(format, _)| *format == Format::Explain) {
             views.push((Format::Explain, None));
