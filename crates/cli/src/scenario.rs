@@ -26,10 +26,11 @@ use hoistway_study::isolation::format as isolation;
 use hoistway_study::judge::format::{CellText, Grid, Part, Settings};
 
 /// The scenarios included in the program.
-pub const SHIPPED: [(&str, &str); 20] = [
+pub const SHIPPED: [(&str, &str); 21] = [
     ("cgroups-2008", include_str!("../scenarios/cgroups-2008.toml")),
     ("dbench-2019", include_str!("../scenarios/dbench-2019.toml")),
     ("everyday", include_str!("../scenarios/everyday.toml")),
+    ("four-groups-2016", include_str!("../scenarios/four-groups-2016.toml")),
     ("groups-2010", include_str!("../scenarios/groups-2010.toml")),
     ("idling-2016", include_str!("../scenarios/idling-2016.toml")),
     ("isolation", include_str!("../scenarios/isolation.toml")),

@@ -189,6 +189,22 @@ fn the_command_line_of_iostest_tests_cfq_of_its_kernel() {
     assert_eq!(hoistway(directory.path(), &["test", "-R", "r"]).stdout, said.stdout);
 }
 
+/// One process keeps 256 reads in flight on a device that answers at once: its processor is busy, the
+/// other one is not. At depth 1 it mostly waits for the device.
+#[test]
+fn the_table_says_when_the_processors_were_the_limit() {
+    let directory = directory();
+    let line = |iodepth: u32, latency_us: u32| {
+        let target = format!("model:null,latency_us={latency_us},queue_depth=1024");
+        let workload = format!("randread:bs=4k,iodepth={iodepth}");
+        let test = ["test", &target, "-w", &workload, "-s", "none", "--machine", "contention=1,cpus=2", "--quiet"];
+        let said = hoistway(directory.path(), &[&test[..], &["--runtime", "50ms", "--no-store"]].concat());
+        said.stdout.lines().find(|line| line.starts_with("processors: ")).expect("the line").to_owned()
+    };
+    assert!(line(256, 10).ends_with("% busy: they were the limit, not the device"), "{}", line(256, 10));
+    assert!(line(1, 100).ends_with("% busy"), "{}", line(1, 100));
+}
+
 #[test]
 fn case_5_the_classic_table_has_its_layout_and_its_chatter() {
     let directory = directory();

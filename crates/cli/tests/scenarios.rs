@@ -70,6 +70,7 @@ sound! {
     cgroups_2008: "cgroups-2008";
     dbench_2019: "dbench-2019";
     everyday: "everyday";
+    four_groups_2016: "four-groups-2016";
     groups_2010: "groups-2010";
     idling_2016: "idling-2016";
     isolation: "isolation";
