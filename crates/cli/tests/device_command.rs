@@ -239,6 +239,21 @@ fn every_form_of_fios_results_is_enough_to_calibrate_with() {
     calibrates(directory.path(), "terse.txt", &["--job-file", "j.fio"]);
 }
 
+/// fio wrote the figures, so they count; an option that no simulated job has is named and left out.
+#[test]
+fn options_that_nothing_here_has_do_not_stop_a_calibration() {
+    let directory = directory();
+    for option in ["\"zonemode\":\"zbd\"", "\"of_fio_4\":\"x\"", "\"max_open_zones\":\"5\",\"zonemode\":\"zbd\""] {
+        let result = result_of_fio().replace("\"numjobs\":\"2\"", &format!("\"numjobs\":\"2\",{option}"));
+        fs::write(directory.path().join("fio.json"), result).unwrap();
+        calibrates(directory.path(), "fio.json", &[]);
+        let calibrate = ["device", "calibrate", "null", "--rows", "fio.json", "--max-trials", "1"];
+        let said = done(directory.path(), &calibrate);
+        let name = option.split('"').nth(1).unwrap();
+        assert!(said.stderr.contains("left out: ") && said.stderr.contains(name), "{}", said.stderr);
+    }
+}
+
 #[test]
 fn phases_of_fio_are_rows_of_their_own() {
     let directory = directory();

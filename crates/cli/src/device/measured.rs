@@ -31,7 +31,8 @@ pub fn read(arguments: &CalibrateArguments, reporter: Reporter) -> Result<Vec<Ro
         let text = hoistway_linux::input::text(path, Ceiling::RESULTS)
             .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display()), HELP))?;
         if is_of_fio(&text) {
-            of_fio(&text, arguments).map_err(|error| error.at(place()))?
+            let understood = understood(&text, arguments, reporter).map_err(|error| error.at(place()))?;
+            of_fio(understood, arguments).map_err(|error| error.at(place()))?
         } else {
             anchors(&path.display().to_string(), &text)?
         }
@@ -86,13 +87,39 @@ fn is_of_fio(text: &str) -> bool {
         || fio_terse::is_terse(text)
 }
 
+/// The jobs of a result, and whether they are of terse lines. Options that no simulated job can have
+/// (zones, an engine's own, those of a newer fio) are left out with a warning: the figures are worth
+/// more than the option.
+fn understood(text: &str, arguments: &CalibrateArguments, reporter: Reporter) -> Result<(Vec<FioJob>, bool), Error> {
+    let is_terse = fio_terse::is_terse(text);
+    let entries = if is_terse { fio_terse::read(text) } else { fio_json::read(text) };
+    let mut entries = entries.map_err(|error| foreign::error_of(&error))?;
+    let parses =
+        |lines: &str| fio::parse("row", format!("[j]\nfilename=f\n{lines}").as_bytes(), &Surroundings::none()).is_ok();
+    let mut left_out: Vec<String> = Vec::new();
+    for entry in &mut entries {
+        // An option may need another one, so that it is tried alone only where the whole job fails.
+        if !parses(&lines(&entry.options)) {
+            entry.options.retain(|(key, value)| {
+                let is_known = line(key, value).is_none_or(|line| parses(&line));
+                if !is_known && !left_out.contains(key) {
+                    left_out.push(key.clone());
+                }
+                is_known
+            });
+        }
+    }
+    if !left_out.is_empty() {
+        let what = format!("{}: left out: {}", arguments.rows.display(), left_out.join(", "));
+        reporter.warn(what, "no simulated job has these options; the rows are repeated without them");
+    }
+    Ok((entries, is_terse))
+}
+
 /// The jobs of a result with their options, each in a group of its own, and their rates per
 /// direction. Reporting groups of fio run one after another (`stonewall`), so each has rows of its
 /// own.
-fn of_fio(text: &str, arguments: &CalibrateArguments) -> Result<Vec<Row>, Error> {
-    let is_terse = fio_terse::is_terse(text);
-    let entries = if is_terse { fio_terse::read(text) } else { fio_json::read(text) };
-    let entries = entries.map_err(|error| foreign::error_of(&error))?;
+fn of_fio((entries, is_terse): (Vec<FioJob>, bool), arguments: &CalibrateArguments) -> Result<Vec<Row>, Error> {
     let phases: Vec<&[FioJob]> = entries.chunk_by(|one, next| one.group == next.group).collect();
     let job_file = match &arguments.job_file {
         Some(path) if phases.len() > 1 => {
