@@ -18,10 +18,10 @@ use crate::progress::Display;
 use crate::run_test::arguments::ProgressName;
 use crate::run_test::show::check_place;
 use crate::run_test::store::write;
+use hoistway::plan::machine;
 use hoistway_study::calibration::row::Row;
 use hoistway_study::calibration::search::{self, Free, Residuals, Search, rms};
 use hoistway_study::calibration::table::{self, Fitted};
-use hoistway::plan::machine;
 
 /// The parameters that usually differ between two devices of one type and show in simple
 /// measurements.
