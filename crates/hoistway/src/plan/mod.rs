@@ -7,7 +7,7 @@
 //!
 //! let (name, jobs) = workloads::of_name("randread:iodepth=32", &[])?;
 //! let db = groups::describe("name=db,weight=800")?.with_jobs(&jobs, &[])?;
-//! assert_eq!((name.as_str(), db.weight.get(), db.jobs.len()), ("randread", 800, 1));
+//! assert_eq!((name.as_str(), db.weight.get(), db.jobs.len()), ("randread:iodepth=32", 800, 1));
 //! # Ok::<(), hoistway::Error>(())
 //! ```
 
