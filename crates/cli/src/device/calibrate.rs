@@ -152,7 +152,7 @@ impl Open {
     /// How long the search will take if every trial takes as long as the first one.
     fn forecast(&self, rows: &[Row], of_one: Duration, arguments: &CalibrateArguments) -> String {
         let per_step = self.free.len() + search::DAMPING.len();
-        // Rows of several trials run side by side; those of the first one did, as far as it has several.
+        // The first trial used no more processors than it has rows; later trials run side by side on all of them.
         let beside = machine::cpus() as f64 / machine::cpus().min(rows.len()) as f64;
         let minutes = |steps: usize| of_one.as_secs_f64() * (per_step * steps) as f64 / 60.0 / beside;
         let interruption = match arguments.output {

@@ -69,7 +69,7 @@ impl Queues {
         Some(queue)
     }
 
-    /// Frees a record. Its queue and those that it wakes have no waker from now on.
+    /// Frees a record whose wakers are forgotten already ([`Self::forget_wakers`]).
     #[inline(always)]
     pub fn give_back(&mut self, queue: u32) {
         let state = self.records.at_mut(queue);

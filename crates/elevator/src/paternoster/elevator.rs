@@ -224,6 +224,9 @@ impl Elevator for Paternoster {
         if group != GroupId::ROOT {
             self.order.group_changed(group, settings.clamped_weight());
             self.shares.group_changed(group, settings.clamped_weight());
+            // Where no tenant was held back, one may be due more now.
+            self.controller.restart();
+            self.slices.compare_again();
         }
         Wake::No
     }

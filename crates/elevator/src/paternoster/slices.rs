@@ -115,6 +115,11 @@ impl Slices {
         self.ways.completed(done, now);
     }
 
+    /// Weights have changed.
+    pub const fn compare_again(&mut self) {
+        self.ways.compare_again();
+    }
+
     /// The disk was idle until now.
     pub fn resumed(&mut self, now: Nanos) {
         if self.is_rotational {

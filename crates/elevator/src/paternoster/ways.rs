@@ -109,6 +109,11 @@ impl Ways {
         }
     }
 
+    /// Weights have changed: the ways are compared again at the next choice.
+    pub const fn compare_again(&mut self) {
+        self.until_ns = 0;
+    }
+
     fn begin(&mut self, now: Nanos) {
         let length_ns = match self.way {
             _ if self.is_decided => SECOND.saturating_mul(u64::from(self.again_seconds)),
@@ -227,6 +232,23 @@ mod tests {
             }
         }
         panic!("nothing was decided");
+    }
+
+    #[test]
+    fn other_weights_are_compared_anew() {
+        let mut ways = Ways::UNKNOWN;
+        let pass = |ways: &mut Ways, from, to| {
+            (from..to).for_each(|ms: u64| {
+                let rate = if ways.present() == Way::Free { 350_000 } else { 60_000 };
+                ways.completed(Done { work: rate, is_lagging: false, is_write: false }, ms * MILLISECOND);
+                ways.step(ms * MILLISECOND, 2);
+            })
+        };
+        pass(&mut ways, 1, 6_000);
+        assert!(ways.is_decided && ways.present() == Way::Free);
+        ways.compare_again();
+        pass(&mut ways, 6_000, 6_002);
+        assert!(!ways.is_decided && ways.present() == Way::Slices);
     }
 
     fn by_way(slices: (u64, u64), flow: (u64, u64), free: (u64, u64)) -> (Way, u64) {
