@@ -45,6 +45,26 @@ fn a_step_that_fails_and_one_that_runs_out_of_time_differ() {
     assert_eq!((code, said.as_str()), (0, "124\n1\n1\n0\n"));
 }
 
+/// What CI prints of a failed run is all that others see of it.
+#[test]
+fn a_failed_test_is_named_first_however_much_its_neighbours_print() {
+    let logs = tempfile::tempdir().expect("a directory");
+    let commands = "
+mkdir -p \"$logs\"
+step_bad() {
+    for n in $(seq 200); do echo \"thread 'fine$n' panicked at src/fine.rs:$n\"; done
+    printf 'test odd ... FAILED\\n\\nfailures:\\n\\n---- odd stdout ----\\nthe left side is 7\\n\\nfailures:\\n    odd\\n\\n'
+    echo 'test result: FAILED. 0 passed; 1 failed'
+    seq 100; false
+}
+run_step bad";
+    let (_, said) = with_functions(logs.path(), commands);
+    let place = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text}: {said}"));
+    assert!(place("201:test odd ... FAILED") < place("| the left side is 7"), "{said}");
+    assert!(place("| the left side is 7") < place("| 100\n"), "{said}");
+    assert!(!said.contains("panicked at src/fine.rs"), "{said}");
+}
+
 #[test]
 fn a_limit_is_longer_on_a_busy_machine() {
     let logs = tempfile::tempdir().expect("a directory");
