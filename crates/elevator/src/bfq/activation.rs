@@ -70,8 +70,8 @@ impl Bfq {
         let in_large_burst = state.has(Marks::IN_LARGE_BURST);
         // In newer forms, a queue whose weight the user has changed is never raised.
         let is_plain =
-            !self.profile.raises_default_weight_only || self.schedule.entity(queue).new_weight == DEFAULT_WEIGHT;
-        let is_too_seeky = self.profile.has_totally_seeky && state.is_totally_seeky();
+            !self.profile.raising.default_weight_only || self.schedule.entity(queue).new_weight == DEFAULT_WEIGHT;
+        let is_too_seeky = self.profile.behaviour.has_totally_seeky && state.is_totally_seeky();
         let is_soft_real_time = is_plain
             && !is_too_seeky
             && !in_large_burst
@@ -91,7 +91,7 @@ impl Bfq {
         let left = self.budget_left(queue);
         let charge = self.charge(slot, queue);
         let state = self.queues.at_mut(queue);
-        let may_go_on = left > 0 || self.profile.keeps_spent_budget;
+        let may_go_on = left > 0 || self.profile.budgets.keeps_spent;
         let goes_on = state.has(Marks::WAITS_UNBLOCKED) && is_in_time && may_go_on;
         if !goes_on {
             state.marks.clear(Marks::WAITS_UNBLOCKED);
@@ -179,7 +179,7 @@ impl Bfq {
             return false;
         }
         let (factor, served_factor) = (self.queues.at(queue).raising.factor, self.queues.at(served).raising.factor);
-        let wants = match self.profile.preempts {
+        let wants = match self.profile.turns.preempts {
             Preempts::MoreRaised => served_factor < factor,
             Preempts::HigherToo => (wants_preempt && factor >= served_factor) || self.is_higher(queue, served),
             Preempts::AlsoIfNotIdledFor => {

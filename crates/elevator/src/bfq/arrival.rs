@@ -73,7 +73,7 @@ impl Queue {
     /// it, or with half of it. True if this invalidates what injection has learned. `idle_ns` is 0 if
     /// there is no idling.
     #[inline(always)]
-    fn judge_think_time(&mut self, is_alive: bool, idle_ns: Nanos, think_shift: u32, clock: &Clock) -> bool {
+    fn judge_think_time(&mut self, is_alive: bool, idle_ns: Nanos, think_shift: u8, clock: &Clock) -> bool {
         let is_short = is_alive && !self.think.is_above(idle_ns >> think_shift);
         if is_short == self.has(Marks::SHORT_THINK_TIME) || idle_ns == 0 {
             return false;
@@ -162,16 +162,16 @@ impl Bfq {
         state.own_if_sole_user(queue, context);
         let idle_ns = if is_idle_class { 0 } else { self.settings.slice_idle_ns() };
         let mut joined = Joined::NO_EFFECT;
-        if state.judge_think_time(true, idle_ns, self.profile.think_shift, &self.clock) {
+        if state.judge_think_time(true, idle_ns, self.profile.behaviour.think_shift, &self.clock) {
             joined = joined.with(Joined::RESETS_INJECTION);
         }
         if issuer.requests <= 1 {
             joined = joined.with(Joined::ONLY_REQUEST);
         }
-        state.note_place(bio.extent, self.profile.near_sectors);
+        state.note_place(bio.extent, self.profile.behaviour.near_sectors);
         let [_, sync] = &mut state.queued;
         *sync = sync.wrapping_add(1);
-        if self.profile.io_bound == IoBound::ShareOfTime {
+        if self.profile.behaviour.io_bound == IoBound::ShareOfTime {
             state.judge_io_bound(&self.clock);
         }
         if self.settings.low_latency && !state.is_raised() {
@@ -375,7 +375,7 @@ impl Bfq {
         *queued = queued.wrapping_add(1);
         let (factor_before, was_busy) = (state.raising.factor, state.has(Marks::BUSY));
         let is_sync = state.is_sync();
-        if is_sync && self.profile.io_bound == IoBound::ShareOfTime {
+        if is_sync && self.profile.behaviour.io_bound == IoBound::ShareOfTime {
             state.judge_io_bound(&self.clock);
         }
         let kind = Slot::kind(bio.is_sync(), bio.flags.contains(Flags::META));
@@ -398,10 +398,10 @@ impl Bfq {
             state.think.add(now, idle_ns.saturating_mul(2));
         }
         let idle_ns = if is_idle_class || !state.is_sync() { 0 } else { idle_ns };
-        let begins_anew = state.judge_think_time(is_alive, idle_ns, self.profile.think_shift, &self.clock);
-        state.note_place(bio.extent, self.profile.near_sectors);
+        let begins_anew = state.judge_think_time(is_alive, idle_ns, self.profile.behaviour.think_shift, &self.clock);
+        state.note_place(bio.extent, self.profile.behaviour.near_sectors);
         let is_soft = state.is_raised() && state.raising.longest_ticks == self.clock.spans.soft_real_time_ticks;
-        let is_doubtful = self.profile.has_totally_seeky && is_soft && state.is_totally_seeky();
+        let is_doubtful = self.profile.behaviour.has_totally_seeky && is_soft && state.is_totally_seeky();
         if begins_anew {
             self.reset_injection(queue);
         }
@@ -413,7 +413,7 @@ impl Bfq {
 
     /// Older forms: enough consecutive arrivals in time make a queue count as I/O bound.
     pub(super) fn count_arrival_in_time(&mut self, queue: u32, is_in_time: bool) {
-        if self.profile.io_bound != IoBound::ArrivalsInTime {
+        if self.profile.behaviour.io_bound != IoBound::ArrivalsInTime {
             return;
         }
         let state = self.queues.at_mut(queue);

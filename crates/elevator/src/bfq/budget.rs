@@ -127,7 +127,8 @@ impl Bfq {
         let mut budget = if state.is_raised() { least.saturating_mul(2) } else { state.max_budget };
         if self.report.is_on() {
             let (last, queue_most) = (self.schedule.entity(queue).budget, u64::from(state.max_budget));
-            let (is_sync, seeky) = (u64::from(state.is_sync()), u64::from(state.is_seeky(self.profile.seeky_above)));
+            let (is_sync, seeky) =
+                (u64::from(state.is_sync()), u64::from(state.is_seeky(self.profile.behaviour.seeky_above)));
             self.log_queue(queue, "recalc_budg: last budg {0}, budg left {1}", &[u64::from(last), u64::from(left)]);
             self.log_queue(queue, "recalc_budg: last max_budg {0}, min budg {1}", &[queue_most, u64::from(least)]);
             self.log_queue(queue, "recalc_budg: sync {0}, seeky {1}", &[is_sync, seeky]);
@@ -211,8 +212,8 @@ impl Bfq {
         let lasted_us = (lasted_ns.cast_signed() / 1_000).cast_unsigned() & u64::from(u32::MAX);
         let is_long = lasted_us > LONG_TURN_US;
         let is_slow = match () {
-            () if !is_long => state.is_seeky(self.profile.seeky_above),
-            () if self.profile.rates_turns => self.rate_turn(queue, end, lasted_us),
+            () if !is_long => state.is_seeky(self.profile.behaviour.seeky_above),
+            () if self.profile.budgets.rates_turns => self.rate_turn(queue, end, lasted_us),
             () => self.schedule.entity(queue).service < self.budgets.most() / 2,
         };
         let charged_ns = match () {
@@ -238,7 +239,7 @@ impl Bfq {
         let timeout_ns = self.clock.ns_of(self.clock.spans.default_timeout_ticks());
         let charged_ns = match () {
             () if charged_ns < timeout_ns => charged_ns,
-            () if self.profile.charges_whole_timeouts => timeout_ns,
+            () if self.profile.budgets.charges_whole_timeouts => timeout_ns,
             () => 0,
         };
         let share = u64::from(self.budgets.most()).saturating_mul(charged_ns);

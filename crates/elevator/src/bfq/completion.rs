@@ -34,7 +34,7 @@ impl Bfq {
     /// Whether the device is asked for a request after every completion.
     #[inline]
     pub(super) fn polls_on_completion(&self) -> bool {
-        self.settings.repoll_on_completion | (self.profile.polls == Polls::OnCompletion)
+        self.settings.repoll_on_completion | (self.profile.turns.polls == Polls::OnCompletion)
     }
 
     /// Ends the service of a request that the driver gave back or that never reached the device:
@@ -166,10 +166,10 @@ impl Bfq {
             return;
         }
         // Too few requests were queued or in flight to tell.
-        if self.profile.skips_few_requests && self.device.in_driver() < TOO_FEW && self.serves_few() {
+        if self.profile.behaviour.skips_few_requests && self.device.in_driver() < TOO_FEW && self.serves_few() {
             return;
         }
-        self.device.sample(self.profile.queueing_above);
+        self.device.sample(self.profile.behaviour.queueing_above);
     }
 
     /// Whether the queue in service thinks shortly and has few requests, queued or in flight.

@@ -52,9 +52,9 @@ impl Policy for Bfq {
         let report = Report::try_new()?;
         let keeps_plug_time = profile.keeps_plug_time && configuration.batch_times;
         // Every seek costs time on a rotational device, whatever the length of the request.
-        let near_sectors = if configuration.rotational { u32::MAX } else { profile.near_sectors };
+        let near_sectors = if configuration.rotational { u32::MAX } else { profile.behaviour.near_sectors };
         Ok(Self {
-            profile: Profile { near_sectors, ..*profile },
+            profile: profile.with_near_sectors(near_sectors),
             settings: Settings::new(Spans::default_timeout_for(configuration.tick_ns)),
             clock: Clock::new(configuration, keeps_plug_time),
             device: Device::new(configuration),

@@ -157,7 +157,7 @@ impl Bfq {
         let queue = self.contexts.at(index).queue(is_sync);
         if queue == NIL {
             let queue = self.get_queue(index, is_sync);
-            let may_merge = is_sync && self.profile.has_stable_merge && queue != SPARE_QUEUE;
+            let may_merge = is_sync && self.profile.merging.has_stable && queue != SPARE_QUEUE;
             let merges = may_merge && self.plan_stable_merge(index, queue);
             return if merges { self.complete_merge(index, queue) } else { queue };
         }

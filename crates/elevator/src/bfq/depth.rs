@@ -18,9 +18,8 @@ impl Bfq {
     pub(super) fn depth_for(&self, bio: &Bio) -> Admission {
         let all = self.device.tags();
         let reads_sync = bio.is_sync() && bio.direction() == Direction::Read;
-        let depth =
-            if reads_sync | !self.profile.limits_tags_by_kind { all } else { self.limited_depth(bio.is_sync()) };
-        let limits = self.profile.limits_tags_by_weight;
+        let depth = if reads_sync | !self.profile.tags.by_kind { all } else { self.limited_depth(bio.is_sync()) };
+        let limits = self.profile.tags.by_weight;
         let mut records = self.actuators.records(self.actuators.issuer(bio.context));
         // The issuer is limited as soon as its queue for one of the actuators has too many
         // requests.

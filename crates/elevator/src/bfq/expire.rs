@@ -71,14 +71,14 @@ impl Bfq {
     #[inline(never)]
     fn leaves(&mut self, queue: u32, end: TurnEnd) -> bool {
         let state = self.queues.at_mut(queue);
-        if state.has(Marks::COOP) && state.is_seeky(self.profile.seeky_above) {
+        if state.has(Marks::COOP) && state.is_seeky(self.profile.behaviour.seeky_above) {
             state.marks.set(Marks::SPLIT_COOP);
         }
         let (is_empty, count_out_last) = (state.is_empty(), state.dispatched == 0);
         // A preempted queue that the device must be idled for, because it would otherwise lose its
         // share, stays busy although it is empty. So it is served again before queues of lower
         // precedence.
-        let may_stay = self.profile.keeps_preempted_busy && end == TurnEnd::Preempted;
+        let may_stay = self.profile.turns.keeps_preempted_busy && end == TurnEnd::Preempted;
         let stays = may_stay && self.needed_for_guarantees(queue);
         let leaves = is_empty && !stays;
         if leaves && count_out_last {
@@ -90,7 +90,7 @@ impl Bfq {
     /// Older forms: a queue that lets the idle timer expire with most of its budget left is not I/O
     /// bound.
     fn judge_io_bound_at_end(&mut self, queue: u32, end: TurnEnd) {
-        let is_older = self.profile.io_bound == super::profile::IoBound::ArrivalsInTime;
+        let is_older = self.profile.behaviour.io_bound == super::profile::IoBound::ArrivalsInTime;
         let entity = self.schedule.entity(queue);
         if is_older && end == TurnEnd::TooIdle && entity.service <= entity.budget / 5 {
             self.queues.at_mut(queue).marks.clear(Marks::IO_BOUND);

@@ -215,7 +215,7 @@ impl Bfq {
     }
 
     fn change_pending(&mut self, queue: u32, is_more: bool) {
-        let own_only = self.profile.counts_own_queues;
+        let own_only = self.profile.idling.counts_own_queues;
         let mut group = self.schedule.entity(queue).parent;
         for _ in 0..self.groups.len() {
             if !own_only && group == GroupId::ROOT.0 {

@@ -115,7 +115,7 @@ impl Bfq {
     #[inline(never)]
     pub(super) fn choose_for_injection(&mut self) -> u32 {
         let served = self.in_service;
-        match self.profile.injection {
+        match self.profile.injection.method {
             Injection::None => return NIL,
             Injection::Service => return self.choose_by_service(served),
             Injection::ServiceTime => {}
@@ -140,14 +140,14 @@ impl Bfq {
         let [own_async, _] = self.contexts.at(state.owner).queues;
         let next = self.queues.at(own_async).next;
         let is_own = state.owner != NIL && next != NIL && self.slots.at(next).context == state.owner;
-        if self.profile.injects_own_async && is_own && self.may_inject(own_async) {
+        if self.profile.injection.includes_own_async && is_own && self.may_inject(own_async) {
             return own_async;
         }
         if self.may_inject(state.waker) {
             return state.waker;
         }
         let woken = state.woken.first().unwrap_or(NIL);
-        if self.profile.injects_woken && self.may_inject(woken) { woken } else { NIL }
+        if self.profile.injection.includes_woken && self.may_inject(woken) { woken } else { NIL }
     }
 
     /// Whether the queue is busy, and its next request fits its budget.
@@ -195,7 +195,7 @@ impl Bfq {
     /// service, on flash that queues commands.
     fn choose_by_service(&self, served: u32) -> u32 {
         let state = self.queues.at(served);
-        let bears = state.is_seeky(self.profile.seeky_above)
+        let bears = state.is_seeky(self.profile.behaviour.seeky_above)
             && !state.is_raised()
             && !self.device.is_rotational()
             && self.device.queues();
@@ -219,7 +219,7 @@ impl Bfq {
     /// Called when a request arrives whose issuer has no other: decides whether to measure its
     /// total service time.
     pub(super) fn sample_for_injection(&mut self, queue: u32) {
-        if self.profile.injection != Injection::ServiceTime {
+        if self.profile.injection.method != Injection::ServiceTime {
             return;
         }
         let since = self.queues.at(queue).inject.decreased_ticks;

@@ -16,12 +16,12 @@ impl Bfq {
     /// commands reorders well enough.
     #[inline]
     pub(super) fn skips_early_merge(&self) -> bool {
-        self.profile.skips_merge_on_queueing_flash && self.device.flash_queues()
+        self.profile.merging.skips_queueing_flash && self.device.flash_queues()
     }
 
     fn merges_too_late(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
-        if !self.profile.merges_young_only {
+        if !self.profile.merging.young_only {
             let raised_for_long = self.clock.is_past(state.raising.since_ticks.wrapping_add(self.clock.spans.merge));
             return state.is_raised() && raised_for_long;
         }
@@ -95,7 +95,7 @@ impl Bfq {
         }
         let served = self.in_service;
         let place =
-            if self.profile.merges_young_only { self.positions.last_in_turn() } else { self.positions.last_sector() };
+            if self.profile.merging.young_only { self.positions.last_in_turn() } else { self.positions.last_sector() };
         let is_other = served != NIL && served != queue && served != SPARE_QUEUE;
         if is_other
             && first_sector.abs_diff(place) <= CLOSE_SECTORS
@@ -116,8 +116,8 @@ impl Bfq {
             && class == target_class
             && state.actuator == target.actuator
             && !matches!(class, Class::Idle)
-            && !state.is_seeky(self.profile.seeky_above)
-            && !target.is_seeky(self.profile.seeky_above)
+            && !state.is_seeky(self.profile.behaviour.seeky_above)
+            && !target.is_seeky(self.profile.behaviour.seeky_above)
             && state.is_sync()
             && target.is_sync()
     }
@@ -405,7 +405,7 @@ impl Bfq {
             state.raising = saved.raising;
         }
         let (is_busy, in_large_burst) = (state.has(Marks::BUSY), state.has(Marks::IN_LARGE_BURST));
-        if self.profile.saves_weight {
+        if self.profile.merging.saves_weight {
             self.schedule.entity_mut(queue).new_weight = saved.weight;
         }
         self.end_stale_raising(queue, in_large_burst);

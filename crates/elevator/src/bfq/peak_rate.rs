@@ -52,13 +52,13 @@ pub struct PeakRate {
 
 impl PeakRate {
     pub const fn new(is_rotational: bool, profile: &Profile) -> Self {
-        let reference_ms = if profile.rates_turns { FAST_RAISING_MS } else { REFERENCE_RAISING_MS };
+        let reference_ms = if profile.budgets.rates_turns { FAST_RAISING_MS } else { REFERENCE_RAISING_MS };
         let ([disk, flash], [disk_ms, flash_ms]) = (REFERENCE_RATE, reference_ms);
         let (reference, ms) = if is_rotational { (disk, disk_ms) } else { (flash, flash_ms) };
         Self {
             rate: reference * 2 / 3,
             reference_raising: reference * ms,
-            longest_raising_ms: profile.longest_raising_ms,
+            longest_raising_ms: profile.raising.longest_ms,
             near_sectors: if is_rotational { u32::MAX } else { LONG_ON_FLASH_SECTORS },
             samples: 0,
             sequential: 0,
@@ -154,7 +154,7 @@ impl PeakRate {
 
 impl Bfq {
     pub(super) fn automatic_max_budget(&self) -> u32 {
-        if self.profile.rates_turns && self.budgets.peak.samples < ENOUGH_LONG_TURNS {
+        if self.profile.budgets.rates_turns && self.budgets.peak.samples < ENOUGH_LONG_TURNS {
             return DEFAULT_MAX_BUDGET;
         }
         let sectors = self.budgets.peak.sectors_in(self.clock.ms_of(self.settings.timeout_ticks));
@@ -171,7 +171,7 @@ impl Bfq {
         let now = self.clock.ns;
         let sectors = u64::from(extent.sectors);
         let is_seeky = is_far_from(self.positions.last_sector(), extent, self.budgets.peak.near_sectors);
-        let counts = !self.profile.rates_turns;
+        let counts = !self.profile.budgets.rates_turns;
         if counts && self.budgets.peak.count(&self.clock, sectors, is_seeky, self.device.in_driver()) {
             self.conclude_rate(Some(sectors));
         }
@@ -205,7 +205,7 @@ impl Bfq {
         // At least one microsecond longer than the limit, because the kernel compares whole
         // microseconds.
         let is_late = since_ns >= NO_PAUSE_NS + MICROSECOND;
-        if is_late && !self.profile.rates_turns && self.was_slow_since(since_ns / MICROSECOND) {
+        if is_late && !self.profile.budgets.rates_turns && self.was_slow_since(since_ns / MICROSECOND) {
             self.conclude_rate(None);
         }
         self.budgets.peak.last_completion_ns = now;

@@ -28,20 +28,21 @@ impl Bfq {
             return false;
         }
         let queues = self.device.queues();
-        let is_sequential = !state.is_seeky(self.profile.seeky_above)
+        let is_sequential = !state.is_seeky(self.profile.behaviour.seeky_above)
             && state.has(Marks::IO_BOUND)
             && state.has(Marks::SHORT_THINK_TIME);
-        let is_plain = !queues && (self.device.is_rotational() || self.profile.idles_without_queueing);
+        let is_plain = !queues && (self.device.is_rotational() || self.profile.idling.includes_devices_without_queue);
         is_plain || ((self.device.is_rotational() || !queues) && is_sequential)
     }
 
     /// Whether queues would lose their shares without idling, because weights, classes or groups
     /// differ (an asymmetric scenario).
     pub(super) fn is_asymmetric(&self, queue: u32) -> bool {
-        if self.profile.compares_group_weights {
+        if self.profile.idling.compares_group_weights {
             return self.weights.differ() || self.weights.of_groups_differ();
         }
-        if self.busy.classes_differ() || self.weights.pending_groups() > self.profile.symmetric_groups {
+        if self.busy.classes_differ() || self.weights.pending_groups() > u32::from(self.profile.idling.symmetric_groups)
+        {
             return true;
         }
         self.weights.differ() && !self.is_of_lowest_weight(queue)
@@ -50,14 +51,14 @@ impl Bfq {
     /// Whether the queue's weight is the lowest in use, so that its share is kept without idling.
     fn is_of_lowest_weight(&self, queue: u32) -> bool {
         let counted = self.queues.at(queue).counted_weight;
-        self.profile.skips_idling_for_lowest_weight && counted != 0 && self.weights.lowest() == Some(counted)
+        self.profile.idling.skips_lowest_weight && counted != 0 && self.weights.lowest() == Some(counted)
     }
 
     /// Whether there is only one busy queue, in a form that idles for a lone queue, and its class
     /// permits idling.
     #[inline]
     pub(super) fn is_lone_protected(&self) -> bool {
-        self.profile.protects_lone_queue && self.busy.is_one_above_idle()
+        self.profile.idling.protects_lone_queue && self.busy.is_one_above_idle()
     }
 
     pub(super) fn needed_for_guarantees(&self, queue: u32) -> bool {
@@ -66,15 +67,15 @@ impl Bfq {
             return false;
         }
         // The order of these tests is that of their cost; none has a side effect.
-        if self.profile.protects_lone_queue && self.busy.total() == 1 {
+        if self.profile.idling.protects_lone_queue && self.busy.total() == 1 {
             return true;
         }
         let is_crowded = self.device.in_driver() >= state.dispatched.saturating_add(OTHERS_IN_DEVICE);
         let profile = &self.profile;
-        let counts_raising = !profile.spares_if_all_raised
+        let counts_raising = !profile.idling.spares_if_all_raised
             || self.busy.raised() < self.busy.total()
-            || (profile.idles_in_crowd && is_crowded);
-        let is_spared = profile.spares_large_bursts && state.has(Marks::IN_LARGE_BURST);
+            || (profile.idling.includes_crowds && is_crowded);
+        let is_spared = profile.idling.spares_large_bursts && state.has(Marks::IN_LARGE_BURST);
         ((state.is_raised() && counts_raising) || self.is_asymmetric(queue)) && !is_spared
     }
 
@@ -104,9 +105,9 @@ impl Bfq {
         }
         let mut wait_ns = self.settings.slice_idle_ns();
         let state = self.queues.at(queue);
-        if state.is_seeky(self.profile.seeky_above) && !state.is_raised() && !self.is_asymmetric(queue) {
+        if state.is_seeky(self.profile.behaviour.seeky_above) && !state.is_raised() && !self.is_asymmetric(queue) {
             wait_ns = wait_ns.min(SEEKY_IDLE_NS);
-        } else if state.is_raised() && self.profile.idles_longer_for_raised {
+        } else if state.is_raised() && self.profile.idling.longer_for_raised {
             wait_ns = wait_ns.max(RAISED_IDLE_NS);
         }
         self.queues.at_mut(queue).marks.set(Marks::WAIT_REQUEST);

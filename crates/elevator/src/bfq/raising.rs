@@ -48,7 +48,7 @@ impl Bfq {
             (raising.factor, raising.longest_ticks) = (INTERACTIVE, interactive_ticks);
         } else if arrival.in_large_burst {
             raising.factor = 1;
-        } else if arrival.is_soft_real_time && !self.profile.returns_to_interactive {
+        } else if arrival.is_soft_real_time && !self.profile.raising.returns_to_interactive {
             // What is left of the present period is not cut.
             let until = raising.since_ticks.wrapping_add(raising.longest_ticks);
             if is_later(now.wrapping_add(soft_ticks), until) {
@@ -92,7 +92,7 @@ impl Bfq {
         // For nearly every request the raising goes on unchanged.
         let raising = &state.raising;
         let is_over = self.clock.is_past(raising.since_ticks.wrapping_add(raising.longest_ticks));
-        let had_enough = raising.service_sectors > self.profile.raised_service_max_sectors;
+        let had_enough = raising.service_sectors > self.profile.raising.service_max_sectors;
         if !is_in_force | is_over | had_enough | state.has(Marks::IN_LARGE_BURST) | self.report.is_on() {
             self.reconsider_raising(queue);
         }
@@ -129,7 +129,7 @@ impl Bfq {
         }
         let state = self.queues.at(queue);
         let is_soft = state.raising.longest_ticks == self.clock.spans.soft_real_time_ticks;
-        let had_enough = state.raising.service_sectors > self.profile.raised_service_max_sectors;
+        let had_enough = state.raising.service_sectors > self.profile.raising.service_max_sectors;
         if state.is_raised() && !is_soft && had_enough {
             self.end_raising(queue);
         }
@@ -141,7 +141,7 @@ impl Bfq {
     pub(super) fn end_soft_real_time(&mut self, queue: u32) {
         let raising = self.queues.at(queue).raising;
         let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
-        if !self.profile.returns_to_interactive
+        if !self.profile.raising.returns_to_interactive
             || raising.longest_ticks != self.clock.spans.soft_real_time_ticks
             || self.clock.is_past(interactive_until)
         {
@@ -176,7 +176,7 @@ impl Bfq {
         if state.has(Marks::BUSY) {
             self.busy.change_raised(false);
         }
-        if was_interactive && self.profile.returns_to_interactive {
+        if was_interactive && self.profile.raising.returns_to_interactive {
             state.soft_next_start_ticks = now;
         }
         state.raising.factor = 1;
@@ -207,7 +207,7 @@ impl Bfq {
         let not_at_once = self.clock.ticks.wrapping_add(idle).wrapping_add(SOFT_MARGIN_TICKS);
         let through = state.last_idle_to_busy_ticks.wrapping_add(at_rate);
         let next = Clock::later(through, not_at_once);
-        if self.profile.returns_to_interactive { Clock::later(state.soft_next_start_ticks, next) } else { next }
+        if self.profile.raising.returns_to_interactive { Clock::later(state.soft_next_start_ticks, next) } else { next }
     }
 
     /// Called when a turn ends: determines when the queue may next count as soft real-time.

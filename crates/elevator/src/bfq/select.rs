@@ -31,8 +31,8 @@ impl Bfq {
         let state = self.queues.at(queue);
         let is_plain = state.is_sync()
             || state.is_raised()
-            || (self.profile.charges_plainly_if_asymmetric && self.is_asymmetric(queue));
-        let [usual, beside_raised] = self.profile.async_charges;
+            || (self.profile.budgets.charges_plainly_if_asymmetric && self.is_asymmetric(queue));
+        let [usual, beside_raised] = self.profile.budgets.async_charges;
         let times = match () {
             () if is_plain => 1,
             () if self.busy.raised() > 0 => beside_raised,
@@ -94,7 +94,7 @@ impl Bfq {
         if self.busy.total() == 0 {
             return Err(Dispatch::Empty);
         }
-        if self.settings.strict_guarantees && self.profile.strict_is_serial && self.device.in_driver() > 0 {
+        if self.settings.strict_guarantees && self.profile.turns.strict_is_serial && self.device.in_driver() > 0 {
             return Err(self.repoll_later());
         }
         let before = self.in_service;
@@ -113,7 +113,7 @@ impl Bfq {
                 }
                 Selection::Ends(end) => {
                     self.end_turn(self.in_service, end, self.clock.ns);
-                    if begins && self.profile.gives_up_on_misfit && self.device.in_driver() > 0 {
+                    if begins && self.profile.budgets.gives_up_on_misfit && self.device.in_driver() > 0 {
                         break;
                     }
                     begins = false;
@@ -139,7 +139,7 @@ impl Bfq {
             return Dispatch::Empty;
         }
         self.idling.hold();
-        match self.profile.polls {
+        match self.profile.turns.polls {
             Polls::OnCompletion | Polls::Never => {}
             Polls::AfterFirst if self.idling.has_poll() => {}
             Polls::AfterLast | Polls::AfterFirst => self.idling.poll_later(self.clock.ns),

@@ -22,13 +22,14 @@ impl Bfq {
         let (now, since_ns) = (self.clock.ns, self.clock.since(self.budgets.peak.last_completion_ns()));
         let serial = self.queues.at(last).serial;
         let state = self.queues.at(queue);
-        let may_wake = self.profile.has_wakers && last != NIL && last != queue && last != SPARE_QUEUE;
+        let may_wake = self.profile.injection.has_wakers && last != NIL && last != queue && last != SPARE_QUEUE;
         if !may_wake || state.has(Marks::SHORT_THINK_TIME) || since_ns >= SOON_NS || last == state.waker {
             return;
         }
         let window_ns = self.settings.slice_idle_ns().saturating_mul(WINDOW_IDLES);
         // Records are reused, so the serial number is compared as well.
-        let is_recent = !self.profile.limits_waker_detection || now <= state.waker_since_ns.saturating_add(window_ns);
+        let is_recent =
+            !self.profile.injection.limits_waker_detection || now <= state.waker_since_ns.saturating_add(window_ns);
         let is_same = state.tentative_waker == (last, serial) && is_recent;
         let state = self.queues.at_mut(queue);
         if is_same {

@@ -68,7 +68,7 @@ impl Bfq {
         let waits_since = scheduler.idle_class_served_ticks;
         // Where the search is repeated when a turn begins, an earlier search must not use up the turn
         // of the idle class.
-        let may_be_idle = begins_turn | !self.profile.looks_up_each_turn;
+        let may_be_idle = begins_turn | !self.profile.turns.looks_up_each;
         if may_be_idle && self.clock.is_past(waits_since.wrapping_add(self.clock.spans.idle_class)) {
             scheduler.idle_class_served_ticks = self.clock.ticks;
             if !self.schedule.tree(tree_of(group, Class::Idle)).active.is_empty() {
@@ -94,7 +94,7 @@ impl Bfq {
     #[inline(never)]
     fn update_next(&mut self, group: u32, new: u32, on_expiration: bool) -> bool {
         let before = self.groups.at(group).next_in_service;
-        let may_take = new != NIL && new != before && !self.profile.looks_up_each_turn;
+        let may_take = new != NIL && new != before && !self.profile.turns.looks_up_each;
         let is_taken = may_take && (before == NIL || self.schedule.overtakes(new, before));
         let next = if is_taken {
             new
@@ -125,7 +125,7 @@ impl Bfq {
         }
         let mut group = GroupId::ROOT.0;
         // The tree of groups is at most as deep as there are groups.
-        let looks_up = self.profile.looks_up_each_turn;
+        let looks_up = self.profile.turns.looks_up_each;
         for _ in 0..self.groups.len() {
             if looks_up {
                 self.look_up(group);
@@ -167,7 +167,7 @@ impl Bfq {
     /// service gets its new place when the turn ends.
     #[inline]
     fn waits_for_end(&self, group: u32, is_expiring: bool) -> bool {
-        self.profile.looks_up_each_turn && !is_expiring && self.groups.at(group).in_service != NIL
+        self.profile.turns.looks_up_each && !is_expiring && self.groups.at(group).in_service != NIL
     }
 
     fn update_next_above(&mut self, queue: u32) {
@@ -344,7 +344,7 @@ impl Bfq {
             self.leave_set(entity);
             self.settle(entity, into_idle);
             let group = self.schedule.entity(entity).parent;
-            let looks_up = self.profile.looks_up_each_turn && on_expiration;
+            let looks_up = self.profile.turns.looks_up_each && on_expiration;
             if looks_up || self.groups.at(group).next_in_service == entity {
                 self.renew_choice(group, NIL, on_expiration);
             }

@@ -306,7 +306,7 @@ fn a_few_far_requests_make_a_queue_seeky() {
             rig.submit(1, 1_000 + n * 100_000, sectors);
         }
         let state = rig.bfq.queues.at(rig.queue_of(1));
-        assert_eq!(state.is_seeky(rig.bfq.profile.seeky_above), is_seeky, "form {form}, {sectors} sectors");
+        assert_eq!(state.is_seeky(rig.bfq.profile.behaviour.seeky_above), is_seeky, "form {form}, {sectors} sectors");
     }
 }
 
