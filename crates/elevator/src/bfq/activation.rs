@@ -48,8 +48,7 @@ impl Bfq {
         }
         let now = self.clock.ticks;
         let state = self.queues.at_mut(queue);
-        state.last_idle_to_busy_ticks = now;
-        state.service_from_backlogged = 0;
+        state.pace.begin(now);
         state.marks.clear(Marks::SOFTRT_UPDATE);
         BusyTransition { is_interactive: arrival.is_interactive, wants_preempt }
     }
@@ -71,15 +70,12 @@ impl Bfq {
         // In newer forms, a queue whose weight the user has changed is never raised.
         let is_plain =
             !self.profile.raising.default_weight_only || self.schedule.entity(queue).new_weight == DEFAULT_WEIGHT;
-        let is_too_seeky = self.profile.behaviour.has_totally_seeky && state.is_totally_seeky();
-        let is_soft_real_time = is_plain
-            && !is_too_seeky
-            && !in_large_burst
-            && state.dispatched == 0
-            && self.clock.is_past(state.soft_next_start_ticks);
+        let is_too_seeky = self.profile.behaviour.has_totally_seeky && state.seeks.were_all_far();
+        let is_soft_real_time =
+            is_plain && !is_too_seeky && !in_large_burst && state.dispatched == 0 && state.pace.is_kept(&self.clock);
         let is_interactive = !in_large_burst && is_plain && self.was_idle_for_long(queue);
         let is_stably_merged = self.contexts.at(self.slots.at(slot).context).is_stably_merged;
-        let is_someones = state.owner != NIL || is_stably_merged;
+        let is_someones = state.users.has_owner() || is_stably_merged;
         let may = state.is_sync() && is_someones && (is_interactive || is_soft_real_time);
         let deserves = self.settings.low_latency && (state.is_raised() || may);
         Arrival { is_interactive, is_soft_real_time, deserves, in_large_burst }

@@ -10,16 +10,11 @@ use super::state::{Held, Marks, Queue, Slot};
 use crate::account::Kind;
 use crate::request::Bio;
 use crate::structures::NIL;
-use hoistway_block::time::MILLISECOND;
 use hoistway_block::{Class, Direction, Extent, Flags, GroupId, Nanos, RequestId};
 
 /// A shorter request does not end idling for throughput, because others may still be merged into
 /// it.
 const SMALL_SECTORS: u32 = 32;
-/// The window for an issuer's share of idle time is about twice this.
-const IO_WINDOW_NS: Nanos = 200 * MILLISECOND;
-/// After this many arrivals in time a queue counts as I/O bound (older forms).
-const ENOUGH_ARRIVALS: u32 = 120;
 
 /// The effects of adding a request to its queue.
 #[derive(Copy, Clone, Debug)]
@@ -89,29 +84,23 @@ impl Queue {
     /// Records whether the request is far from the one before (seekiness).
     #[inline(always)]
     fn note_place(&mut self, extent: Extent, near_sectors: u32) {
-        let is_far = is_far_from(self.last_end_sector, extent, near_sectors);
-        self.last_end_sector = extent.end();
-        self.seek_history = (self.seek_history << 1) | u32::from(is_far);
+        let is_far = is_far_from(self.seeks.last_end_sector(), extent, near_sectors);
+        self.seeks.record(is_far, extent.end());
     }
 
     /// Updates the queue's share of idle time; called when a request is about to be added.
     #[inline(always)]
     fn judge_io_bound(&mut self, clock: &Clock) {
-        let total = clock.since(self.io_start_ns);
         // A queue's `last_end_ns` is initially 1 ns in the future (quirk Q8). Therefore a queue that
         // a batch created does not count as I/O bound until it has been idle once (quirk Q18).
         if self.is_empty() && self.dispatched == 0 {
-            self.total_idle_ns = self.total_idle_ns.wrapping_add(clock.since(self.think.last_end_ns));
+            self.bound.add_idle(clock.since(self.think.last_end_ns));
         }
         if self.has(Marks::JUST_CREATED) {
             return;
         }
-        let is_bound = self.total_idle_ns.saturating_mul(5) <= total;
+        let is_bound = self.bound.judge(clock);
         self.marks.put(Marks::IO_BOUND, is_bound);
-        if total > IO_WINDOW_NS {
-            self.io_start_ns = clock.ns.wrapping_sub(total / 2);
-            self.total_idle_ns /= 2;
-        }
     }
 }
 
@@ -132,7 +121,7 @@ impl Bfq {
         if !(is_known & is_plain & bio.is_sync()) || self.report.is_on() {
             return Joined::NOT;
         }
-        let may_merge = state.merges_into != NIL || (!skips_early_merge && issuer.stable_candidate != NIL);
+        let may_merge = state.users.is_to_merge() || (!skips_early_merge && issuer.stable_candidate != NIL);
         // With this request, a queue whose weight is raised as soft real-time may have to lose
         // that.
         let may_fall_back = state.is_raised() && state.raising.longest_ticks == self.clock.spans.soft_real_time_ticks;
@@ -169,8 +158,7 @@ impl Bfq {
             joined = joined.with(Joined::ONLY_REQUEST);
         }
         state.note_place(bio.extent, self.profile.behaviour.near_sectors);
-        let [_, sync] = &mut state.queued;
-        *sync = sync.wrapping_add(1);
+        state.pending.count_in(true);
         if self.profile.behaviour.io_bound == IoBound::ShareOfTime {
             state.judge_io_bound(&self.clock);
         }
@@ -370,9 +358,7 @@ impl Bfq {
         }
         self.busy.add_request();
         let state = self.queues.at_mut(queue);
-        let [asynchronous, sync] = &mut state.queued;
-        let queued = if bio.is_sync() { sync } else { asynchronous };
-        *queued = queued.wrapping_add(1);
+        state.pending.count_in(bio.is_sync());
         let (factor_before, was_busy) = (state.raising.factor, state.has(Marks::BUSY));
         let is_sync = state.is_sync();
         if is_sync && self.profile.behaviour.io_bound == IoBound::ShareOfTime {
@@ -401,7 +387,7 @@ impl Bfq {
         let begins_anew = state.judge_think_time(is_alive, idle_ns, self.profile.behaviour.think_shift, &self.clock);
         state.note_place(bio.extent, self.profile.behaviour.near_sectors);
         let is_soft = state.is_raised() && state.raising.longest_ticks == self.clock.spans.soft_real_time_ticks;
-        let is_doubtful = self.profile.behaviour.has_totally_seeky && is_soft && state.is_totally_seeky();
+        let is_doubtful = self.profile.behaviour.has_totally_seeky && is_soft && state.seeks.were_all_far();
         if begins_anew {
             self.reset_injection(queue);
         }
@@ -417,8 +403,7 @@ impl Bfq {
             return;
         }
         let state = self.queues.at_mut(queue);
-        state.timely_arrivals = if is_in_time { state.timely_arrivals.saturating_add(1) } else { 0 };
-        if state.timely_arrivals >= ENOUGH_ARRIVALS {
+        if state.bound.count_arrival(is_in_time) {
             state.marks.set(Marks::IO_BOUND);
         }
     }
@@ -429,9 +414,7 @@ impl Bfq {
     fn end_wait(&mut self, queue: u32, slot: u32) -> bool {
         let state = self.queues.at(queue);
         let entry = self.slots.at(slot);
-        let [asynchronous, sync] = state.queued;
-        let of_kind = if entry.is_sync { sync } else { asynchronous };
-        let is_small = of_kind == 1 && entry.sectors < SMALL_SECTORS;
+        let is_small = state.pending.count(entry.is_sync) == 1 && entry.sectors < SMALL_SECTORS;
         let is_timed_out = self.is_timed_out(queue);
         if is_small && self.idling_boosts_throughput(queue) && !is_timed_out {
             return false;

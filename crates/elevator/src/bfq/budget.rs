@@ -105,10 +105,10 @@ impl Bfq {
     #[inline(never)]
     fn renews_budget(&mut self, queue: u32) -> bool {
         let state = self.queues.at(queue);
-        if state.next == NIL || !state.has(Marks::BUSY) {
+        if state.pending.next() == NIL || !state.has(Marks::BUSY) {
             return false;
         }
-        let charge = self.charge(state.next, queue);
+        let charge = self.charge(state.pending.next(), queue);
         let budget = state.max_budget.max(charge).max(self.schedule.entity(queue).service);
         if self.schedule.entity(queue).budget == budget {
             return false;
@@ -122,7 +122,7 @@ impl Bfq {
     pub(super) fn learn_budget(&mut self, queue: u32, end: TurnEnd) {
         let (least, most) = (self.budgets.present_least(), self.budgets.most());
         let state = self.queues.at(queue);
-        let (left, next) = (self.budget_left(queue), state.next);
+        let (left, next) = (self.budget_left(queue), state.pending.next());
         let is_plain = state.is_sync() && !state.is_raised();
         let mut budget = if state.is_raised() { least.saturating_mul(2) } else { state.max_budget };
         if self.report.is_on() {

@@ -70,9 +70,10 @@ impl Bfq {
     /// Most records are in this state.
     fn is_unused(&self, index: u32, counted: &Counted) -> bool {
         let (queue, entity) = (self.queues.at(index), self.schedule.entity(index));
-        let is_empty = queue.sorted.is_empty() & queue.fifo.is_empty() & (queue.queued_total() == 0);
-        let refers_to_nothing = (queue.next & queue.merges_into & queue.owner & queue.waker) == NIL;
-        let counts_nothing = (queue.dispatched | queue.processes | queue.candidates | queue.counted_weight) == 0;
+        let is_empty = queue.is_empty() && queue.pending.adds_up();
+        let (users, waking) = (&queue.users, &queue.waking);
+        let refers_to_nothing = (users.merges_into() & users.owner() & waking.waker()) == NIL;
+        let counts_nothing = (queue.dispatched | users.count() | users.candidates() | queue.counted_weight) == 0;
         let is_out = (entity.set == Set::None) & !entity.is_on_tree & (entity.allocated == 0);
         is_empty
             && refers_to_nothing
@@ -81,7 +82,7 @@ impl Bfq {
             && *counted == Counted::default()
             && index != self.in_service
             && ![Marks::USED, Marks::BUSY, Marks::PENDING, Marks::PINNED].into_iter().any(|mark| queue.has(mark))
-            && queue.woken.is_empty()
+            && waking.woken().is_empty()
             && !self.actuators.is_listed(index)
             && !self.burst.lists(index)
             && !self.positions.holds(index)
@@ -91,9 +92,7 @@ impl Bfq {
     fn check_queue(&self, requests: &Requests, index: u32) -> Result<(), Violation> {
         let (queue, entity) = (self.queues.at(index), self.schedule.entity(index));
         let is_busy = queue.has(Marks::BUSY);
-        must(queue.sorted.len() == queue.fifo.len(), "order and fifo hold the same requests", index)?;
-        must(queue.queued_total() == queue.sorted.len(), "queued requests are counted", index)?;
-        must((queue.next == NIL) == queue.is_empty(), "there is a next request while any request is queued", index)?;
+        must(queue.pending.adds_up(), "both orders have the counted requests, and one of them is next", index)?;
         must(is_busy || queue.is_empty(), "a queue with requests is busy", index)?;
         let is_served = index == self.in_service;
         must(!is_busy || entity.set == Set::Active || is_served, "a busy queue is active or in service", index)?;
@@ -111,7 +110,7 @@ impl Bfq {
             must(entry.sectors == extent.sectors, "a request's length is known", slot)?;
         }
         must(
-            queue.next == NIL || self.slots.at(queue.next).queue == index,
+            queue.pending.next() == NIL || self.slots.at(queue.pending.next()).queue == index,
             "the next request belongs to the queue",
             index,
         )
@@ -138,7 +137,7 @@ impl Bfq {
                 let mut at = queue;
                 for _ in 0..self.queues.len() {
                     count(at, &|counted| counted.users += 1);
-                    at = self.queues.at(at).merges_into;
+                    at = self.queues.at(at).users.merges_into();
                     if at == NIL {
                         break;
                     }
@@ -156,15 +155,20 @@ impl Bfq {
         let queue = self.queues.at(index);
         must(counted.requests == self.schedule.entity(index).allocated, "a queue counts its requests", index)?;
         must(counted.in_device == queue.dispatched, "a queue counts its requests in the device", index)?;
-        must(counted.users == queue.processes, "a queue counts its users", index)?;
-        must(counted.candidates == queue.candidates, "a queue counts the queues that are to be merged into it", index)?;
+        must(counted.users == queue.users.count(), "a queue counts its users", index)?;
+        must(
+            counted.candidates == queue.users.candidates(),
+            "a queue counts the queues that are to be merged into it",
+            index,
+        )?;
         let is_pinned = queue.has(Marks::PINNED) && index != SPARE_QUEUE;
         must(counted.pins == u32::from(is_pinned), "an async queue is its group's", index)?;
-        let is_known = queue.owner == NIL || self.contexts.at(queue.owner).queue(queue.is_sync()) == index;
-        must(is_known || queue.processes > 0, "an owner uses its queue", index)?;
+        let is_known =
+            queue.users.owner() == NIL || self.contexts.at(queue.users.owner()).queue(queue.is_sync()) == index;
+        must(is_known || queue.users.count() > 0, "an owner uses its queue", index)?;
         let is_in_use = |other: u32| other == NIL || self.queues.at(other).has(Marks::USED);
         must(
-            is_in_use(queue.merges_into) && is_in_use(queue.waker),
+            is_in_use(queue.users.merges_into()) && is_in_use(queue.waking.waker()),
             "a free record has no merge target and no \
             waker in use",
             index,
@@ -179,12 +183,12 @@ impl Bfq {
         must(is_used || !self.burst.lists(index), "a free record is in no burst", index)?;
         must(is_used || !self.positions.holds(index), "a free record has no position", index)?;
         must(
-            self.queues.is_woken(index) == (queue.waker != NIL),
+            self.queues.is_woken(index) == (queue.waking.has_waker()),
             "a queue with a waker is on the waker's list",
             index,
         )?;
         for woken in self.queues.woken_by(index).take(self.queues.len() as usize) {
-            must(self.queues.at(woken).waker == index, "a woken queue knows its waker", woken)?;
+            must(self.queues.at(woken).waking.waker() == index, "a woken queue knows its waker", woken)?;
         }
         let weight = queue.counted_weight;
         must(
@@ -263,7 +267,7 @@ impl Bfq {
     fn check_sums(&self) -> Result<(), Violation> {
         let (mut queued, mut dispatched, mut raised, mut busy) = (0_u32, 0_u32, 0, [0; CLASSES as usize]);
         for (queue, entity) in self.queues.iter().zip(self.schedule.iter()) {
-            queued += queue.queued_total();
+            queued += queue.pending.total();
             dispatched += queue.dispatched;
             if queue.has(Marks::BUSY) {
                 raised += u32::from(queue.is_raised());
@@ -293,12 +297,12 @@ impl Bfq {
             let in_driver = count(self.slots.iter().filter(is_its_own));
             must(in_driver == self.actuators.in_driver(actuator), "requests of an actuator add up", actuator)?;
         }
-        for queue in self.queues.iter().filter(|queue| queue.owner != NIL) {
-            let actuator = self.actuators.of_record(queue.owner);
+        for queue in self.queues.iter().filter(|queue| queue.users.has_owner()) {
+            let actuator = self.actuators.of_record(queue.users.owner());
             must(
                 u32::from(queue.actuator) == actuator,
                 "a queue of an issuer belongs to the actuator of its record",
-                queue.owner,
+                queue.users.owner(),
             )?;
         }
         Ok(())

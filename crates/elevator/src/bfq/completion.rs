@@ -81,7 +81,7 @@ impl Bfq {
             wake = self.schedule_dispatch();
         }
         self.count_allocated(queue, 1_u32.wrapping_neg());
-        if self.queues.at(queue).processes == 0 {
+        if self.queues.at(queue).users.count() == 0 {
             self.release_if_unused(queue);
         }
         self.count_request_end(context);
@@ -134,7 +134,7 @@ impl Bfq {
         }
         if ends_soft_batch && !self.is_interactive(queue) {
             let next = self.soft_real_time_start(queue);
-            self.queues.at_mut(queue).soft_next_start_ticks = next;
+            self.queues.at_mut(queue).pace.set_next_start(next);
         }
     }
 
@@ -176,7 +176,7 @@ impl Bfq {
     #[inline(always)]
     fn serves_few(&self) -> bool {
         self.queues.get(self.in_service).is_some_and(|state| {
-            state.has(Marks::SHORT_THINK_TIME) && state.dispatched.wrapping_add(state.queued_total()) < TOO_FEW
+            state.has(Marks::SHORT_THINK_TIME) && state.dispatched.wrapping_add(state.pending.total()) < TOO_FEW
         })
     }
 

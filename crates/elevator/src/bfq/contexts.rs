@@ -2,7 +2,10 @@
 //! when nothing refers to it any more.
 
 use super::Bfq;
+use super::io_bound::Boundness;
+use super::pace::Pace;
 use super::state::{Context, DEFAULT_LEVEL, Entity, Marks, NEW_ENTITY, ThinkTime, UNKNOWN_CONTEXT, class_index};
+use super::users::Users;
 use super::wf2q::weight_of;
 use crate::interface::Wake;
 use crate::request::Bio;
@@ -229,7 +232,6 @@ impl Bfq {
     #[inline(never)]
     fn take_over_priority(&mut self, index: u32, queue: u32) {
         let (class, level) = class_and_level(self.contexts.at(index).priority);
-        self.queues.at_mut(queue).new_level = level;
         let entity = self.schedule.entity_mut(queue);
         (entity.new_class, entity.new_weight, entity.is_prio_changed) = (class, weight_of(level), true);
         let numbers = [u64::from(level), u64::from(weight_of(level))];
@@ -265,7 +267,7 @@ impl Bfq {
     fn use_queue(&mut self, index: u32, is_sync: bool, queue: u32) {
         self.contexts.at_mut(index).set_queue(is_sync, queue);
         let state = self.queues.at_mut(queue);
-        state.processes = state.processes.wrapping_add(1);
+        state.users.join(1);
     }
 
     /// Creates a queue that no issuer uses yet; the result is the spare queue if all records are in
@@ -288,13 +290,13 @@ impl Bfq {
         let fresh = self.queues.at_mut(queue);
         fresh.marks = marks;
         fresh.actuator = actuator;
-        (fresh.level, fresh.new_level, fresh.issuer) = (level, level, index);
+        (fresh.level, fresh.users) = (level, Users::none(index));
         fresh.max_budget = u32::try_from(max_budget).unwrap_or(u32::MAX);
         // One ns in the future, so that the first think time wraps to the maximum (quirk Q8 of the
         // specification).
         fresh.think = ThinkTime::since(self.clock.ns.wrapping_add(1));
-        fresh.io_start_ns = self.clock.ns;
-        (fresh.created_ticks, fresh.soft_next_start_ticks) = (now, now);
+        fresh.bound = Boundness::since(self.clock.ns);
+        (fresh.created_ticks, fresh.pace) = (now, Pace::since(now));
         (fresh.raising.since_ticks, fresh.inject.decreased_ticks) = (now, now);
         (fresh.budget_timeout_ticks, fresh.split_ticks) = (long_ago, long_ago);
         fresh.raising.before_soft_real_time_ticks = long_ago;
@@ -317,13 +319,13 @@ impl Bfq {
     /// An issuer stops using a queue, and its claims on merge targets end with it.
     #[inline]
     pub(super) fn drop_process(&mut self, queue: u32) {
-        let mut target = self.queues.at(queue).merges_into;
+        let mut target = self.queues.at(queue).users.merges_into();
         self.drop_one_process(queue);
         for _ in 0..self.queues.len() {
             if target == NIL {
                 return;
             }
-            let next = self.queues.at(target).merges_into;
+            let next = self.queues.at(target).users.merges_into();
             self.drop_one_process(target);
             target = next;
         }
@@ -332,13 +334,9 @@ impl Bfq {
     #[inline(never)]
     pub(super) fn drop_one_process(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
-        if state.processes == 0 {
+        if !state.users.leave() {
             self.count_violation();
             return;
-        }
-        state.processes = state.processes.wrapping_sub(1);
-        if state.processes == 0 {
-            (state.merges_into, state.owner) = (NIL, NIL);
         }
         let is_busy_and_empty = state.has(Marks::BUSY) && state.is_empty();
         if is_busy_and_empty && queue != self.in_service {
@@ -361,8 +359,8 @@ impl Bfq {
     #[inline(never)]
     pub(super) fn release_if_unused(&mut self, queue: u32) {
         let (state, entity) = (self.queues.at(queue), self.schedule.entity(queue));
-        let is_held = state.processes > 0
-            || state.candidates > 0
+        let is_held = state.users.count() > 0
+            || state.users.candidates() > 0
             || state.has(Marks::PINNED)
             || state.has(Marks::BUSY)
             || state.has(Marks::PENDING)
@@ -373,7 +371,7 @@ impl Bfq {
         if is_held || !state.has(Marks::USED) || queue == SPARE_QUEUE {
             return;
         }
-        let had_owner = state.owner != NIL;
+        let had_owner = state.users.has_owner();
         self.burst.forget(queue, had_owner);
         let is_forgotten = self.queues.forget_wakers(queue);
         self.expect(is_forgotten);
@@ -391,7 +389,7 @@ impl Bfq {
             return;
         }
         self.count_allocated(queue, 1_u32.wrapping_neg());
-        if self.queues.at(queue).processes == 0 {
+        if self.queues.at(queue).users.count() == 0 {
             self.release_if_unused(queue);
         }
         self.count_request_end(context);

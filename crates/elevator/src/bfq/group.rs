@@ -60,7 +60,7 @@ impl Bfq {
         if queue == NIL {
             return;
         }
-        if !self.queues.at(queue).has(Marks::COOP) && self.queues.at(queue).merges_into == NIL {
+        if !self.queues.at(queue).has(Marks::COOP) && !self.queues.at(queue).users.is_to_merge() {
             if queue == self.in_service && self.schedule.entity(queue).parent != group {
                 self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
             }
@@ -80,7 +80,7 @@ impl Bfq {
             if self.schedule.entity(at).parent != group {
                 return true;
             }
-            at = self.queues.at(at).merges_into;
+            at = self.queues.at(at).users.merges_into();
         }
         false
     }
@@ -92,7 +92,7 @@ impl Bfq {
             return;
         }
         // An extra reference, so that the queue is not freed during the move.
-        self.queues.at_mut(queue).processes = self.queues.at(queue).processes.wrapping_add(1);
+        self.queues.at_mut(queue).users.hold();
         let is_busy = self.queues.at(queue).has(Marks::BUSY);
         if is_busy {
             self.deactivate(queue, false, false);
@@ -103,7 +103,7 @@ impl Bfq {
             self.activate_by_mark(queue);
         }
         let state = self.queues.at_mut(queue);
-        state.processes = state.processes.saturating_sub(1);
+        state.users.release();
         self.release_if_unused(queue);
     }
 

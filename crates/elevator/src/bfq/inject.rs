@@ -137,16 +137,16 @@ impl Bfq {
     /// has one.
     fn choose_related(&self, served: u32) -> u32 {
         let state = self.queues.at(served);
-        let [own_async, _] = self.contexts.at(state.owner).queues;
-        let next = self.queues.at(own_async).next;
-        let is_own = state.owner != NIL && next != NIL && self.slots.at(next).context == state.owner;
+        let [own_async, _] = self.contexts.at(state.users.owner()).queues;
+        let next = self.queues.at(own_async).pending.next();
+        let is_own = state.users.has_owner() && next != NIL && self.slots.at(next).context == state.users.owner();
         if self.profile.injection.includes_own_async && is_own && self.may_inject(own_async) {
             return own_async;
         }
-        if self.may_inject(state.waker) {
-            return state.waker;
+        if self.may_inject(state.waking.waker()) {
+            return state.waking.waker();
         }
-        let woken = state.woken.first().unwrap_or(NIL);
+        let woken = state.waking.woken().first().unwrap_or(NIL);
         if self.profile.injection.includes_woken && self.may_inject(woken) { woken } else { NIL }
     }
 
@@ -155,8 +155,8 @@ impl Bfq {
         let Some(state) = self.queues.get(queue) else { return false };
         queue != self.in_service
             && state.has(Marks::BUSY)
-            && state.next != NIL
-            && self.charge(state.next, queue) <= self.budget_left(queue)
+            && state.pending.next() != NIL
+            && self.charge(state.pending.next(), queue) <= self.budget_left(queue)
             && self.is_eligible_for_injection(queue)
     }
 
@@ -181,7 +181,7 @@ impl Bfq {
         let bears_all = !state.is_raised() || !state.has(Marks::SHORT_THINK_TIME);
         let found = self.actuators.active_queues().find(|queue| {
             let other = self.queues.at(*queue);
-            let is_long = self.slots.at(other.next).sectors >= LONG_ON_FLASH_SECTORS;
+            let is_long = self.slots.at(other.pending.next()).sectors >= LONG_ON_FLASH_SECTORS;
             let disturbs = !self.device.is_rotational() && is_long && self.device.in_driver() > 0;
             (bears_all || other.is_raised()) && self.may_inject(*queue) && !disturbs
         });

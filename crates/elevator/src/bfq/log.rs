@@ -91,7 +91,7 @@ impl Bfq {
     #[inline(never)]
     fn write_queue_message<const N: usize>(&mut self, queue: u32, text: &'static str, numbers: &[u64; N]) {
         let (state, group) = (self.queues.at(queue), GroupId(self.schedule.entity(queue).parent));
-        let named = (ContextId(self.actuators.issuer_of(state.issuer)), state.is_sync());
+        let named = (ContextId(self.actuators.issuer_of(state.users.issuer())), state.is_sync());
         let Some(message) = self.report.messages.begin(self.clock.ns, text) else { return };
         (message.group, message.queue) = (Some(group), Some(named));
         for (place, number) in message.numbers.iter_mut().zip(numbers) {

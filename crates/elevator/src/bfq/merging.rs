@@ -25,8 +25,7 @@ impl Bfq {
             let raised_for_long = self.clock.is_past(state.raising.since_ticks.wrapping_add(self.clock.spans.merge));
             return state.is_raised() && raised_for_long;
         }
-        state.service_from_backlogged > 0
-            && self.clock.is_past(state.first_io_ticks.wrapping_add(self.clock.spans.merge))
+        state.pace.is_served_for(self.clock.spans.merge, &self.clock)
     }
 
     /// Whether no early merge is possible: it is switched off, or fewer than two queues have a
@@ -39,7 +38,7 @@ impl Bfq {
     /// Whether a search for a merge target is known to find nothing: see [`Bfq::merge_target`].
     #[inline]
     pub(super) fn has_no_merge_target(&self, queue: u32, context: u32) -> bool {
-        let is_unplanned = self.queues.at(queue).merges_into == NIL;
+        let is_unplanned = !self.queues.at(queue).users.is_to_merge();
         let is_far_from_it = self.skips_early_merge()
             || (self.contexts.at(context).stable_candidate == NIL
                 && (self.busy.total() <= 1 || self.merges_too_late(queue)));
@@ -78,7 +77,7 @@ impl Bfq {
     fn end_of_chain(&self, queue: u32) -> u32 {
         let mut at = queue;
         for _ in 0..self.queues.len() {
-            let next = self.queues.at(at).merges_into;
+            let next = self.queues.at(at).users.merges_into();
             if next == NIL {
                 break;
             }
@@ -138,10 +137,9 @@ impl Bfq {
     /// Schedules a merge of a queue into another; NIL if it is not possible.
     fn schedule_merge(&mut self, queue: u32, other: u32) -> u32 {
         let Some(end) = self.schedulable(queue, other) else { return NIL };
-        let users = self.queues.at(queue).processes;
-        self.queues.at_mut(queue).merges_into = end;
-        let target = self.queues.at_mut(end);
-        target.processes = target.processes.wrapping_add(users);
+        let users = self.queues.at(queue).users.count();
+        self.queues.at_mut(queue).users.schedule_merge(end);
+        self.queues.at_mut(end).users.join(users);
         self.log_queue(queue, "scheduling merge with queue {0}", &[u64::from(end)]);
         end
     }
@@ -151,7 +149,7 @@ impl Bfq {
     pub(super) fn complete_merge(&mut self, context: u32, queue: u32) -> u32 {
         let mut at = queue;
         for _ in 0..self.queues.len() {
-            let next = self.queues.at(at).merges_into;
+            let next = self.queues.at(at).users.merges_into();
             if next == NIL {
                 break;
             }
@@ -178,8 +176,8 @@ impl Bfq {
         self.set_sync_queue(context, target);
         let merged = self.queues.at_mut(target);
         merged.marks.set(Marks::COOP);
-        merged.owner = NIL;
-        self.queues.at_mut(queue).owner = NIL;
+        merged.users.share();
+        self.queues.at_mut(queue).users.share();
         let group = self.groups.at_mut(self.schedule.entity(queue).parent);
         if group.last_created == queue {
             group.last_created = target;
@@ -236,19 +234,18 @@ impl Bfq {
             return false;
         }
         if !self.device.flash_queues() {
-            let other = self.queues.at_mut(last);
-            other.candidates = other.candidates.wrapping_add(1);
+            self.queues.at_mut(last).users.add_candidate();
             self.drop_stable_candidate(context);
             self.contexts.at_mut(context).stable_candidate = last;
             return false;
         }
-        let owner = self.queues.at(last).owner;
+        let owner = self.queues.at(last).users.owner();
         if self.schedule_merge(queue, last) == NIL {
             return false;
         }
         self.mark_stably_merged(context);
         self.mark_stably_merged(owner);
-        self.queues.at_mut(queue).owner = context;
+        self.queues.at_mut(queue).users.own(context);
         true
     }
 
@@ -277,7 +274,7 @@ impl Bfq {
         let boosts = self.idling_boosts_throughput(queue);
         let mut target = NIL;
         if !boosts && users > 0 && others > 0 && candidate != queue {
-            let owner = self.queues.at(candidate).owner;
+            let owner = self.queues.at(candidate).users.owner();
             target = self.schedule_merge(queue, candidate);
             self.mark_stably_merged(context);
             if target != NIL {
@@ -292,8 +289,7 @@ impl Bfq {
         let context = self.contexts.at_mut(context);
         let candidate = core::mem::replace(&mut context.stable_candidate, NIL);
         if candidate != NIL {
-            let state = self.queues.at_mut(candidate);
-            state.candidates = state.candidates.saturating_sub(1);
+            self.queues.at_mut(candidate).users.drop_candidate();
             self.release_if_unused(candidate);
         }
     }
@@ -307,7 +303,7 @@ impl Bfq {
         if self.splits_alone(context, queue) {
             return queue;
         }
-        let waker = self.queues.at(queue).waker;
+        let waker = self.queues.at(queue).waking.waker();
         self.leave_sync_queue_here(context);
         let fresh = self.get_queue(context, true);
         if fresh != SPARE_QUEUE {
@@ -325,7 +321,7 @@ impl Bfq {
             saved.in_large_burst |= is_in_large_burst;
         }
         let state = self.queues.at_mut(queue);
-        if state.process_references() != 1 || state.merges_into != NIL {
+        if state.process_references() != 1 || state.users.is_to_merge() {
             return false;
         }
         state.marks.clear(Marks::COOP);
@@ -365,7 +361,7 @@ impl Bfq {
     /// Saves the state of a queue for its owner.
     fn save_state(&mut self, queue: u32) {
         let state = self.queues.at(queue);
-        let owner = state.owner;
+        let owner = state.users.owner();
         if owner == NIL {
             return;
         }
@@ -382,8 +378,7 @@ impl Bfq {
             think: state.think,
             has_short_think_time: state.has(Marks::SHORT_THINK_TIME),
             is_io_bound: state.has(Marks::IO_BOUND),
-            io_start_ns: state.io_start_ns,
-            total_idle_ns: state.total_idle_ns,
+            io_window: state.bound.window(),
             in_large_burst,
             was_in_burst_list: self.burst.lists(queue),
             inject: state.inject,
@@ -399,7 +394,7 @@ impl Bfq {
         state.marks.put(Marks::SHORT_THINK_TIME, saved.has_short_think_time);
         state.marks.put(Marks::IO_BOUND, saved.is_io_bound);
         state.think = saved.think;
-        (state.io_start_ns, state.total_idle_ns) = (saved.io_start_ns, saved.total_idle_ns);
+        state.bound.set_window(saved.io_window);
         state.inject = saved.inject;
         if self.settings.low_latency {
             state.raising = saved.raising;
@@ -455,7 +450,7 @@ impl Bfq {
     /// [`Bfq::renew_position`], with the same result.
     #[inline]
     fn update_lone_position(&mut self, queue: u32) -> bool {
-        let next = self.queues.at(queue).next;
+        let next = self.queues.at(queue).pending.next();
         let entity = self.schedule.entity(queue);
         let (group, is_idle) = (entity.parent, matches!(entity.class, Class::Idle));
         let Some(first_sector) = self.order.sector_of(next) else { return false };
@@ -466,7 +461,7 @@ impl Bfq {
     #[inline(never)]
     fn renew_position(&mut self, queue: u32) {
         self.forget_position(queue);
-        let next = self.queues.at(queue).next;
+        let next = self.queues.at(queue).pending.next();
         let is_idle = self.is_idle_class(queue);
         if queue == SPARE_QUEUE || next == NIL || is_idle || self.merges_too_late(queue) {
             return;

@@ -90,7 +90,7 @@ impl Bfq {
     pub(super) fn insert_by_sector(&mut self, queue: u32, slot: u32, first_sector: u64, kind: u8) -> bool {
         let state = self.queues.at_mut(queue);
         let is_in = self.order.add(state, slot, first_sector);
-        let before = state.next;
+        let before = state.pending.next();
         if !is_in {
             self.count_violation();
             return false;
@@ -99,7 +99,7 @@ impl Bfq {
         let is_first = before == NIL;
         let next =
             if is_first { slot } else { self.better(self.candidate(before), candidate, self.positions.last_sector()) };
-        self.queues.at_mut(queue).next = next;
+        self.queues.at_mut(queue).pending.set_next(next);
         next != before
     }
 
@@ -108,7 +108,7 @@ impl Bfq {
     fn overdue(&mut self, queue: u32, slot: u32) -> u32 {
         let state = self.queues.at_mut(queue);
         state.marks.set(Marks::FIFO_EXPIRE);
-        let oldest = state.fifo.first().unwrap_or(NIL);
+        let oldest = state.pending.oldest().unwrap_or(NIL);
         let is_overdue = oldest != slot && self.clock.ns >= self.slots.at(oldest).due_ns;
         if oldest == NIL || !is_overdue {
             return NIL;
@@ -131,7 +131,7 @@ impl Bfq {
         if previous == NIL {
             return behind;
         }
-        let next = if behind == NIL { self.queues.at(queue).sorted.first().unwrap_or(NIL) } else { behind };
+        let next = if behind == NIL { self.queues.at(queue).pending.lowest().unwrap_or(NIL) } else { behind };
         self.better(self.candidate(next), self.candidate(previous), self.first_sector(slot))
     }
 
@@ -176,8 +176,9 @@ impl Bfq {
         let (queue, is_sync) = (entry.queue, entry.is_sync);
         self.groups.at_mut(entry.group).account.unqueue(entry.counts_as, is_sync);
         let state = self.queues.at(queue);
-        let (is_next, is_out_of_turn) = (state.next == slot, state.has(Marks::BUSY) && queue != self.in_service);
-        let next = if is_next { self.successor(queue, slot) } else { state.next };
+        let (is_next, is_out_of_turn) =
+            (state.pending.next() == slot, state.has(Marks::BUSY) && queue != self.in_service);
+        let next = if is_next { self.successor(queue, slot) } else { state.pending.next() };
         let is_empty = self.leave_orders::<false>(queue, slot, is_sync, next);
         match () {
             () if is_empty && is_out_of_turn => Left::Nothing,
@@ -199,11 +200,9 @@ impl Bfq {
     fn leave_orders<const INLINE: bool>(&mut self, queue: u32, slot: u32, is_sync: bool, next: u32) -> bool {
         let state = self.queues.at_mut(queue);
         let is_out = self.order.remove::<INLINE>(state, slot);
-        let [asynchronous, sync] = &mut state.queued;
-        let queued = if is_sync { sync } else { asynchronous };
-        *queued = queued.saturating_sub(1);
+        state.pending.count_out(is_sync);
         let is_empty = state.is_empty();
-        state.next = if is_empty { NIL } else { next };
+        state.pending.set_next(if is_empty { NIL } else { next });
         self.busy.remove_request();
         if !is_out {
             self.count_violation();
@@ -223,7 +222,7 @@ impl Bfq {
         let queue = self.slots.at(slot).queue;
         let last = self.positions.last_sector();
         let state = self.queues.at_mut(queue);
-        let before = state.next;
+        let before = state.pending.next();
         let is_moved = self.order.change_sector(state, slot, first_sector);
         if !is_moved {
             self.count_violation();
@@ -231,7 +230,7 @@ impl Bfq {
         }
         let is_it = before == slot || before == NIL;
         let next = if is_it { slot } else { self.better(self.candidate(before), self.candidate(slot), last) };
-        self.queues.at_mut(queue).next = next;
+        self.queues.at_mut(queue).pending.set_next(next);
         self.note_position(queue);
         next != before
     }
@@ -248,8 +247,8 @@ impl Bfq {
             }
             self.slots.at_mut(keep).due_ns = self.slots.at(gone).due_ns;
         }
-        if self.queues.at(queue).next == gone {
-            self.queues.at_mut(queue).next = keep;
+        if self.queues.at(queue).pending.next() == gone {
+            self.queues.at_mut(queue).pending.set_next(keep);
         }
     }
 }

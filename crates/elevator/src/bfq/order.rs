@@ -24,31 +24,30 @@ impl Order {
 
     #[inline(always)]
     pub fn add(&mut self, queue: &mut Queue, slot: u32, first_sector: u64) -> bool {
-        queue.sorted.insert_inline(&mut self.by_sector, slot, first_sector)
-            && queue.fifo.push_back(&mut self.fifo, slot)
+        queue.pending.sort_inline(&mut self.by_sector, slot, first_sector) && queue.pending.age(&mut self.fifo, slot)
     }
 
     /// Removes a slot from both orders. `INLINE` saves a call where the stack allows it.
     #[inline(always)]
     pub fn remove<const INLINE: bool>(&mut self, queue: &mut Queue, slot: u32) -> bool {
-        queue.fifo.remove(&mut self.fifo, slot)
+        queue.pending.unage(&mut self.fifo, slot)
             && if INLINE {
-                queue.sorted.remove_inline(&mut self.by_sector, slot)
+                queue.pending.unsort_inline(&mut self.by_sector, slot)
             } else {
-                queue.sorted.remove(&mut self.by_sector, slot)
+                queue.pending.unsort(&mut self.by_sector, slot)
             }
     }
 
     /// Changes a slot's first sector.
     #[inline]
     pub fn change_sector(&mut self, queue: &mut Queue, slot: u32, first_sector: u64) -> bool {
-        queue.sorted.remove(&mut self.by_sector, slot) && queue.sorted.insert(&mut self.by_sector, slot, first_sector)
+        queue.pending.unsort(&mut self.by_sector, slot) && queue.pending.sort(&mut self.by_sector, slot, first_sector)
     }
 
     /// `slot` takes the place before `other` in the fifo.
     #[inline]
     pub fn move_before(&mut self, queue: &mut Queue, other: u32, slot: u32) -> bool {
-        queue.fifo.remove(&mut self.fifo, slot) && queue.fifo.insert_before(&mut self.fifo, other, slot)
+        queue.pending.move_before(&mut self.fifo, other, slot)
     }
 
     /// The first sector of a queued slot; 0 for any other.
@@ -82,12 +81,12 @@ impl Order {
     /// The slot of a queue that begins at this sector.
     #[inline]
     pub fn at_sector(&self, queue: &Queue, first_sector: u64) -> Option<u32> {
-        queue.sorted.find_exact(&self.by_sector, first_sector)
+        queue.pending.at_sector(&self.by_sector, first_sector)
     }
 
     /// The slots of a queue by sector.
-    pub fn slots<'a>(&'a self, queue: &'a Queue) -> impl Iterator<Item = u32> + 'a {
-        queue.sorted.iter(&self.by_sector)
+    pub fn slots<'a>(&'a self, queue: &Queue) -> impl Iterator<Item = u32> + use<'a> {
+        queue.pending.iter(&self.by_sector)
     }
 
     // ---- in front of all queues ----
@@ -122,9 +121,9 @@ mod tests {
         let (mut order, mut queue) = (Order::try_new(4).unwrap(), FREE_QUEUE);
         assert!(order.add(&mut queue, 0, 800) && order.add(&mut queue, 1, 100) && !order.add(&mut queue, 1, 100));
         assert!(order.add_direct(2) && order.has_direct());
-        assert!(order.slots(&queue).eq([1, 0]) && queue.fifo.first() == Some(0));
+        assert!(order.slots(&queue).eq([1, 0]) && queue.pending.oldest() == Some(0));
         assert!(order.change_sector(&mut queue, 1, 900) && order.move_before(&mut queue, 0, 1));
-        assert_eq!((order.beside(1), order.first_sector(1), queue.fifo.first()), ([0, NIL], 900, Some(1)));
+        assert_eq!((order.beside(1), order.first_sector(1), queue.pending.oldest()), ([0, NIL], 900, Some(1)));
         assert_eq!((order.at_sector(&queue, 800), order.sector_of(2)), (Some(0), None));
         assert!(order.remove::<true>(&mut queue, 1) && order.remove::<false>(&mut queue, 0) && queue.is_empty());
         assert_eq!((order.take_direct(), order.take_direct()), (Some(2), None));

@@ -4,6 +4,18 @@ use super::contexts::SPARE_QUEUE;
 use super::state::{FREE_QUEUE, Marks, Queue};
 use crate::structures::{Array, Links, NIL, NoMemory};
 
+/// A record's place in the table, apart from its number.
+#[derive(Copy, Clone, Debug)]
+pub struct Record {
+    /// It differs from those of earlier queues with the same record.
+    serial: u64,
+    next_free: u32,
+}
+
+impl Record {
+    pub const NEW: Self = Self { serial: 0, next_free: NIL };
+}
+
 /// The table of queues.
 ///
 /// Invariants: a free record is in the chain that begins with `first_free`; a queue is on the list `woken` of its waker
@@ -62,10 +74,10 @@ impl Queues {
     pub fn take(&mut self) -> Option<u32> {
         let queue = self.first_free;
         let state = self.records.get_mut(queue)?;
-        self.first_free = state.next_free;
-        let serial = state.serial.wrapping_add(1);
+        self.first_free = state.record.next_free;
+        let serial = state.record.serial.wrapping_add(1);
         *state = FREE_QUEUE;
-        state.serial = serial;
+        state.record.serial = serial;
         Some(queue)
     }
 
@@ -73,8 +85,14 @@ impl Queues {
     #[inline(always)]
     pub fn give_back(&mut self, queue: u32) {
         let state = self.records.at_mut(queue);
-        (state.marks, state.next_free) = (Marks::NONE, self.first_free);
+        (state.marks, state.record.next_free) = (Marks::NONE, self.first_free);
         self.first_free = queue;
+    }
+
+    /// The serial number of the queue with this record.
+    #[inline(always)]
+    pub fn serial(&self, queue: u32) -> u64 {
+        self.records.at(queue).record.serial
     }
 
     // ---- wakers ----
@@ -96,14 +114,15 @@ impl Queues {
     pub fn join_waker(&mut self, queue: u32, waker: u32) -> bool {
         let is_out = self.leave_waker(queue);
         let state = self.records.at_mut(queue);
-        (state.waker, state.tentative_waker) = (waker, (NIL, 0));
-        self.records.at_mut(waker).woken.push_front(&mut self.woken, queue) && is_out
+        state.waking.replace_waker(waker);
+        state.waking.forget_tentative();
+        self.records.at_mut(waker).waking.woken_mut().push_front(&mut self.woken, queue) && is_out
     }
 
     #[inline(always)]
     fn leave_waker(&mut self, queue: u32) -> bool {
-        let waker = core::mem::replace(&mut self.records.at_mut(queue).waker, NIL);
-        waker == NIL || self.records.at_mut(waker).woken.remove(&mut self.woken, queue)
+        let waker = self.records.at_mut(queue).waking.replace_waker(NIL);
+        waker == NIL || self.records.at_mut(waker).waking.woken_mut().remove(&mut self.woken, queue)
     }
 
     /// The queue's record is about to be freed: it has no waker from now on, nor have the queues that it wakes. False
@@ -112,8 +131,8 @@ impl Queues {
     pub fn forget_wakers(&mut self, queue: u32) -> bool {
         let is_out = self.leave_waker(queue);
         for _ in 0..self.records.len() {
-            let Some(woken) = self.records.at_mut(queue).woken.pop_front(&mut self.woken) else { break };
-            self.records.at_mut(woken).waker = NIL;
+            let Some(woken) = self.records.at_mut(queue).waking.woken_mut().pop_front(&mut self.woken) else { break };
+            self.records.at_mut(woken).waking.replace_waker(NIL);
         }
         if self.last_completed == queue {
             self.last_completed = NIL;
@@ -124,18 +143,18 @@ impl Queues {
     /// Moves the queue to the front of the list of queues that its waker wakes, so that the queue
     /// that became busy last is first. False if the list was wrong.
     pub fn move_to_front_of_woken(&mut self, queue: u32) -> bool {
-        let waker = self.records.at(queue).waker;
+        let waker = self.records.at(queue).waking.waker();
         if waker == NIL {
             return true;
         }
-        let woken = &mut self.records.at_mut(waker).woken;
+        let woken = self.records.at_mut(waker).waking.woken_mut();
         woken.remove(&mut self.woken, queue) && woken.push_front(&mut self.woken, queue)
     }
 
     /// A merge target inherits the waker, if it has none. False if a list was wrong.
     pub fn inherit_waker(&mut self, queue: u32, target: u32) -> bool {
-        let waker = self.records.at(queue).waker;
-        let is_heir = waker != NIL && waker != target && self.records.at(target).waker == NIL;
+        let waker = self.records.at(queue).waking.waker();
+        let is_heir = waker != NIL && waker != target && !self.records.at(target).waking.has_waker();
         !is_heir || self.join_waker(target, waker)
     }
 
@@ -146,7 +165,7 @@ impl Queues {
 
     /// The queues that a queue wakes.
     pub fn woken_by(&self, queue: u32) -> impl Iterator<Item = u32> {
-        self.records.at(queue).woken.iter(&self.woken)
+        self.records.at(queue).waking.woken().iter(&self.woken)
     }
 }
 
@@ -155,7 +174,7 @@ impl Queues {
 fn free_queues(count: u32, max_budget: u32) -> Result<Array<Queue>, NoMemory> {
     let mut records = Array::try_new(count, FREE_QUEUE)?;
     for queue in SPARE_QUEUE + 1..count {
-        records.at_mut(queue).next_free = if queue + 1 < count { queue + 1 } else { NIL };
+        records.at_mut(queue).record.next_free = if queue + 1 < count { queue + 1 } else { NIL };
     }
     let spare = records.at_mut(SPARE_QUEUE);
     spare.marks = Marks::USED.with(Marks::PINNED);
@@ -172,7 +191,7 @@ mod tests {
         let mut queues = Queues::try_new(3, 100).unwrap();
         assert_eq!([(); 3].map(|()| queues.take()), [Some(1), Some(2), None]);
         queues.give_back(1);
-        assert_eq!((queues.take(), queues.at(1).serial, queues.at(2).serial), (Some(1), 2, 1));
+        assert_eq!((queues.take(), queues.serial(1), queues.serial(2)), (Some(1), 2, 1));
     }
 
     #[test]
@@ -183,6 +202,6 @@ mod tests {
         queues.completed(3);
         assert!(queues.woken_by(3).eq([2]) && queues.woken_by(4).eq([1]) && queues.last_completed() == 3);
         assert!(queues.forget_wakers(3));
-        assert!(!queues.is_woken(2) && queues.at(2).waker == NIL && queues.last_completed() == NIL);
+        assert!(!queues.is_woken(2) && !queues.at(2).waking.has_waker() && queues.last_completed() == NIL);
     }
 }

@@ -3,7 +3,6 @@
 
 use super::Bfq;
 use super::activation::Arrival;
-use super::clock::Clock;
 use super::state::{Marks, Raising};
 use super::timestamps::is_later;
 
@@ -11,10 +10,6 @@ use super::timestamps::is_later;
 const INTERACTIVE: u32 = 30;
 /// The factor for a soft real-time queue.
 const SOFT_REAL_TIME: u32 = INTERACTIVE * 100;
-/// Below this rate, in sectors a second, a queue may be soft real-time.
-const MOST_SOFT_RATE: u64 = 7_000;
-/// Ticks beyond `slice_idle` that a soft real-time queue must let pass.
-const SOFT_MARGIN_TICKS: u64 = 4;
 
 impl Bfq {
     #[inline]
@@ -177,7 +172,7 @@ impl Bfq {
             self.busy.change_raised(false);
         }
         if was_interactive && self.profile.raising.returns_to_interactive {
-            state.soft_next_start_ticks = now;
+            state.pace.set_next_start(now);
         }
         state.raising.factor = 1;
         state.raising.longest_ticks = 0;
@@ -196,18 +191,11 @@ impl Bfq {
 
     // ---- soft real-time ----
 
-    /// The earliest time at which the next request counts as soft real-time: not before the sectors
-    /// of its last busy period would have been transferred at the largest rate of a soft real-time
-    /// queue, and not immediately.
+    /// The earliest time at which the next request counts as soft real-time.
     pub(super) fn soft_real_time_start(&self, queue: u32) -> u64 {
-        let state = self.queues.at(queue);
-        let sectors = u64::from(state.service_from_backlogged);
-        let at_rate = self.clock.spans.second.saturating_mul(sectors) / MOST_SOFT_RATE;
-        let idle = self.clock.round_up(self.settings.slice_idle_ns());
-        let not_at_once = self.clock.ticks.wrapping_add(idle).wrapping_add(SOFT_MARGIN_TICKS);
-        let through = state.last_idle_to_busy_ticks.wrapping_add(at_rate);
-        let next = Clock::later(through, not_at_once);
-        if self.profile.raising.returns_to_interactive { Clock::later(state.soft_next_start_ticks, next) } else { next }
+        let idle_ticks = self.clock.round_up(self.settings.slice_idle_ns());
+        let returns = self.profile.raising.returns_to_interactive;
+        self.queues.at(queue).pace.next_start(idle_ticks, returns, &self.clock)
     }
 
     /// Called when a turn ends: determines when the queue may next count as soft real-time.
@@ -225,7 +213,7 @@ impl Bfq {
         }
         if state.dispatched == 0 {
             let next = self.soft_real_time_start(queue);
-            self.queues.at_mut(queue).soft_next_start_ticks = next;
+            self.queues.at_mut(queue).pace.set_next_start(next);
         } else {
             // Requests are still in flight, so this is done when the last of them completes.
             state.marks.set(Marks::SOFTRT_UPDATE);

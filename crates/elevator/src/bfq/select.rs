@@ -64,7 +64,7 @@ impl Bfq {
             return None;
         }
         let state = self.queues.get_mut(queue)?;
-        let slot = state.next;
+        let slot = state.pending.next();
         let entry = self.slots.get_mut(slot)?;
         let entity = self.schedule.get_mut(queue)?;
         let (id, sectors, is_sync) = (entry.id, entry.sectors, entry.is_sync);
@@ -124,7 +124,7 @@ impl Bfq {
                         () if queue == self.in_service => Why::NextTurn,
                         () => Why::Injected,
                     };
-                    return Ok((self.queues.at(queue).next, queue, charge, why));
+                    return Ok((self.queues.at(queue).pending.next(), queue, charge, why));
                 }
                 Selection::Idle => break,
             }
@@ -168,11 +168,11 @@ impl Bfq {
         if !self.actuators.is_one() {
             let other = self.queue_for_idle_actuator();
             if other != NIL && other != queue {
-                return Selection::Sends(other, self.charge(self.queues.at(other).next, other));
+                return Selection::Sends(other, self.charge(self.queues.at(other).pending.next(), other));
             }
         }
         let state = self.queues.at(queue);
-        let next = state.next;
+        let next = state.pending.next();
         if next != NIL {
             let charge = self.charge(next, queue);
             if charge > self.budget_left(queue) {
@@ -188,7 +188,7 @@ impl Bfq {
             if other == NIL {
                 return Selection::Idle;
             }
-            return Selection::Sends(other, self.charge(self.queues.at(other).next, other));
+            return Selection::Sends(other, self.charge(self.queues.at(other).pending.next(), other));
         }
         Selection::Ends(TurnEnd::NoMoreRequests)
     }
@@ -315,12 +315,12 @@ impl Bfq {
         }
         if self.in_service == NIL {
             let queue = self.first_with_requests()?;
-            let slot = self.queues.at(queue).next;
+            let slot = self.queues.at(queue).pending.next();
             self.move_to_device(slot, queue);
             return Some(slot);
         }
         let queue = self.in_service;
-        let slot = self.queues.at(queue).next;
+        let slot = self.queues.at(queue).pending.next();
         if slot == NIL {
             return None;
         }

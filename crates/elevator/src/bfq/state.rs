@@ -2,8 +2,15 @@
 //! of a group.
 
 use super::contexts::SPARE_QUEUE;
+use super::io_bound::Boundness;
+use super::pace::Pace;
+use super::queues::Record;
+use super::users::Users;
+use super::waker::Waking;
 use crate::account::{GroupAccount, Kind};
-use crate::structures::{List, NIL, Tree};
+use crate::pending::Pending;
+use crate::seeks::Seeks;
+use crate::structures::{NIL, Tree};
 use hoistway_block::{Class, GroupId, Nanos, RequestId};
 
 /// The state of a request within BFQ.
@@ -261,59 +268,30 @@ pub struct Queue {
     pub marks: Marks,
     /// Level inside its class; determines its weight.
     pub level: u8,
-    pub new_level: u8,
     /// The actuator that serves its requests.
     pub actuator: u8,
-    /// The best next request, or NIL.
-    pub next: u32,
-    pub sorted: Tree,
-    pub fifo: List,
-    /// Queued requests: async, sync.
-    pub queued: [u32; 2],
+    pub pending: Pending,
     /// Requests in flight.
     pub dispatched: u32,
     pub max_budget: u32,
-    pub seek_history: u32,
-    pub last_end_sector: u64,
     /// When its turn times out. For a queue that is not in service: when it last had neither queued
     /// requests nor any in flight.
     pub budget_timeout_ticks: u64,
+    pub seeks: Seeks,
     pub think: ThinkTime,
-    pub io_start_ns: Nanos,
-    pub total_idle_ns: Nanos,
+    pub bound: Boundness,
     pub raising: Raising,
-    pub soft_next_start_ticks: u64,
-    pub last_idle_to_busy_ticks: u64,
-    pub service_from_backlogged: u32,
-    pub first_io_ticks: u64,
+    pub pace: Pace,
     pub created_ticks: u64,
     pub split_ticks: u64,
     pub inject: InjectState,
-    /// Consecutive arrivals in time (until 5.11). The next field is the number of sectors
-    /// injected in its turn (4.20).
-    pub timely_arrivals: u32,
+    /// Injected in its turn (4.20).
     pub injected_sectors: u32,
-    /// The queue that its issuers move to with their next request, or NIL.
-    pub merges_into: u32,
-    /// The only issuer that uses it, or NIL.
-    pub owner: u32,
-    /// The issuer whose name appears in messages.
-    pub issuer: u32,
-    pub waker: u32,
-    /// Record and serial number of the queue that may be its waker.
-    pub tentative_waker: (u32, u64),
-    pub waker_detections: u32,
-    pub waker_since_ns: Nanos,
-    pub woken: List,
+    pub users: Users,
+    pub waking: Waking,
     /// The weight under which it is counted; 0 = not counted.
     pub counted_weight: u32,
-    /// Issuers that use it, including those of scheduled merges.
-    pub processes: u32,
-    /// Issuers with this queue as candidate for a stable merge.
-    pub candidates: u32,
-    /// Serial number of the queue: it differs from those of earlier queues with the same record.
-    pub serial: u64,
-    pub next_free: u32,
+    pub record: Record,
 }
 
 /// Weight of level 4.
@@ -335,18 +313,13 @@ impl Queue {
     /// Nothing is queued; requests may be in flight.
     #[inline]
     pub const fn is_empty(&self) -> bool {
-        self.sorted.is_empty()
+        self.pending.is_empty()
     }
 
     /// Whether more than this many of the last 32 requests were far.
     #[inline]
     pub fn is_seeky(&self, above: u8) -> bool {
-        self.seek_history.count_ones() > u32::from(above)
-    }
-
-    #[inline]
-    pub const fn is_totally_seeky(&self) -> bool {
-        self.seek_history == u32::MAX
+        self.seeks.far() > u32::from(above)
     }
 
     #[inline]
@@ -354,29 +327,20 @@ impl Queue {
         self.raising.factor > 1
     }
 
-    #[inline]
-    pub const fn queued_total(&self) -> u32 {
-        let [asynchronous, sync] = self.queued;
-        asynchronous.wrapping_add(sync)
-    }
-
     /// Updates the queue's own counters for charged sectors.
     #[inline(always)]
     pub const fn count_service(&mut self, sectors: u32, now_ticks: u64) {
-        if self.service_from_backlogged == 0 {
-            self.first_io_ticks = now_ticks;
-        }
+        self.pace.count_service(sectors, now_ticks);
         if self.is_raised() {
             self.raising.service_sectors = self.raising.service_sectors.saturating_add(sectors);
         }
-        self.service_from_backlogged = self.service_from_backlogged.saturating_add(sectors);
     }
 
     /// If an issuer is its only user, the queue becomes its own.
     #[inline]
     pub const fn own_if_sole_user(&mut self, index: u32, context: u32) {
-        if index != SPARE_QUEUE && self.merges_into == NIL && self.process_references() == 1 {
-            (self.owner, self.issuer) = (context, context);
+        if index != SPARE_QUEUE && !self.users.is_to_merge() && self.process_references() == 1 {
+            self.users.own_by_name(context);
         }
     }
 
@@ -384,7 +348,7 @@ impl Queue {
     /// counts as one more.
     #[inline]
     pub const fn process_references(&self) -> u32 {
-        self.processes.wrapping_add(self.has(Marks::PINNED) as u32)
+        self.users.count().wrapping_add(self.has(Marks::PINNED) as u32)
     }
 }
 
@@ -392,19 +356,13 @@ pub const FREE_QUEUE: Queue = Queue {
     marks: Marks::NONE,
     level: DEFAULT_LEVEL,
     actuator: 0,
-    new_level: DEFAULT_LEVEL,
-    next: NIL,
-    sorted: Tree::EMPTY,
-    fifo: List::EMPTY,
-    queued: [0; 2],
+    pending: Pending::NONE,
     dispatched: 0,
     max_budget: 0,
-    seek_history: 1,
-    last_end_sector: 0,
     budget_timeout_ticks: 0,
+    seeks: Seeks::ONE,
     think: ThinkTime::since(0),
-    io_start_ns: 0,
-    total_idle_ns: 0,
+    bound: Boundness::since(0),
     raising: Raising {
         factor: 1,
         service_sectors: 0,
@@ -412,28 +370,15 @@ pub const FREE_QUEUE: Queue = Queue {
         since_ticks: 0,
         before_soft_real_time_ticks: 0,
     },
-    soft_next_start_ticks: 0,
-    last_idle_to_busy_ticks: 0,
-    service_from_backlogged: 0,
-    first_io_ticks: 0,
+    pace: Pace::since(0),
     created_ticks: 0,
     split_ticks: 0,
     inject: InjectState { limit: 0, last_service_ns: 0, decreased_ticks: 0 },
-    timely_arrivals: 0,
     injected_sectors: 0,
-    merges_into: NIL,
-    owner: NIL,
-    issuer: 0,
-    waker: NIL,
-    tentative_waker: (NIL, 0),
-    waker_detections: 0,
-    waker_since_ns: 0,
-    woken: List::EMPTY,
+    users: Users::none(0),
+    waking: Waking::NONE,
     counted_weight: 0,
-    processes: 0,
-    candidates: 0,
-    serial: 0,
-    next_free: NIL,
+    record: Record::NEW,
 };
 
 /// State of an issuer's own queue when it was merged into another, restored if it is split off
@@ -445,8 +390,8 @@ pub struct Saved {
     pub think: ThinkTime,
     pub has_short_think_time: bool,
     pub is_io_bound: bool,
-    pub io_start_ns: Nanos,
-    pub total_idle_ns: Nanos,
+    /// Of [`Boundness`].
+    pub io_window: [Nanos; 2],
     pub in_large_burst: bool,
     pub was_in_burst_list: bool,
     pub inject: InjectState,

@@ -63,7 +63,7 @@ impl Bfq {
         let is_soft = state.is_raised() && state.raising.longest_ticks == self.clock.spans.soft_real_time_ticks;
         let had_much = u64::from(entity.budget) >= u64::from(self.budgets.most()) * 2 / 3;
         let was_long = end == TurnEnd::BudgetTimeout || (end == TurnEnd::BudgetExhausted && had_much);
-        let is_telling = state.seek_history == 0 && !is_soft && was_long;
+        let is_telling = state.seeks.were_all_near() && !is_soft && was_long;
         let told = self.budgets.peak.count_turn(rate, is_telling);
         if told == Told::NewRate {
             if self.settings.max_budget == 0 {

@@ -30,7 +30,7 @@ fn t20_equals_are_not_waited_for_but_one_that_is_alone_is() {
         assert_eq!(kept(&rig, 2), [false, false], "form {form}");
         for context in [1, 2] {
             let queue = rig.queue_of(context);
-            rig.bfq.queues.at_mut(queue).seek_history = u32::MAX;
+            rig.bfq.queues.at_mut(queue).seeks = crate::seeks::Seeks::of_history(u32::MAX);
         }
         assert_eq!(kept(&rig, 2), [false, false], "form {form}, seeky");
         let rig = busy_with(form, &[4]);

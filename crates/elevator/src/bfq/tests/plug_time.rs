@@ -17,7 +17,7 @@ fn q18_a_turn_that_ends_before_it_began_is_charged_the_whole_timeout() {
     for (form, charged) in [(BEFORE, 262), (NEWEST, 16_384)] {
         let mut rig = Rig::of(form, false, MILLISECOND);
         let queue = rig.queue(ROOT, 20, 16_384);
-        rig.bfq.queues.at_mut(queue).seek_history = u32::MAX;
+        rig.bfq.queues.at_mut(queue).seeks = crate::seeks::Seeks::of_history(u32::MAX);
         rig.arrive(queue);
         assert_eq!(rig.select(), queue);
         rig.serve(40);
@@ -37,7 +37,7 @@ fn q18_a_completion_after_the_batch_began_does_not_wake() {
         rig.bfq.sample_completion();
         rig.go_back(EARLIER_NS);
         rig.bfq.detect_waker(queue);
-        assert_eq!(rig.bfq.queues.at(queue).waker_detections, detections, "form {form}");
+        assert_eq!(rig.bfq.queues.at(queue).waking.detections(), detections, "form {form}");
     }
 }
 

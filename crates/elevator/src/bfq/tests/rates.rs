@@ -49,7 +49,7 @@ fn t17_automatic_budgets_of_the_initial_rates() {
 /// `lasted_ns`.
 fn charged(rig: &mut Rig, is_seeky: bool, sectors: u32, lasted_ns: Nanos, end: TurnEnd) -> (u32, bool) {
     let queue = rig.queue(ROOT, 40, 16_384);
-    rig.bfq.queues.at_mut(queue).seek_history = if is_seeky { 0x0fff_ffff } else { 0 };
+    rig.bfq.queues.at_mut(queue).seeks = crate::seeks::Seeks::of_history(if is_seeky { 0x0fff_ffff } else { 0 });
     rig.arrive(queue);
     assert_eq!(rig.select(), queue);
     let vtime = rig.tree().0;

@@ -124,7 +124,7 @@ fn groups_share_by_weight() {
 /// Sectors charged for a turn that served `sectors`, whether it was slow, and the peak rate after it.
 fn turn(rig: &mut Rig, history: u32, sectors: u32, lasted_ns: Nanos) -> (u32, bool, u64) {
     let queue = rig.queue(ROOT, 40, 16_384);
-    rig.bfq.queues.at_mut(queue).seek_history = history;
+    rig.bfq.queues.at_mut(queue).seeks = crate::seeks::Seeks::of_history(history);
     rig.arrive(queue);
     assert_eq!(rig.select(), queue);
     rig.serve(sectors);
@@ -256,7 +256,7 @@ fn without_command_queueing_every_sync_queue_is_idled_for() {
         let mut rig = flash(form);
         rig.bfq.device.decide(Some(false), rig.bfq.device.flash_queues());
         let queue = rig.queue(ROOT, 40, 1_024);
-        rig.bfq.queues.at_mut(queue).seek_history = u32::MAX;
+        rig.bfq.queues.at_mut(queue).seeks = crate::seeks::Seeks::of_history(u32::MAX);
         assert_eq!(rig.bfq.better_to_idle(queue), is_idled_for, "form {form}");
     }
 }
@@ -359,7 +359,7 @@ fn queues_become_one_at_any_time_unless_they_are_raised_for_long() {
         }
         for queue in [one, two] {
             let state = rig.bfq.queues.at_mut(queue);
-            (state.service_from_backlogged, state.first_io_ticks) = (64, since);
+            state.pace.set_service(64, since);
         }
         let target = rig.bfq.merge_target(two, 2, 500_000_008);
         assert_eq!(target != NIL, merges, "form {form}, raised {raised}");
