@@ -10,6 +10,8 @@ pub struct Seeks {
 }
 
 impl Seeks {
+    /// No request has been far.
+    pub const NONE: Self = Self { history: 0, last_end_sector: 0 };
     /// As if the newest request had been far.
     pub const ONE: Self = Self { history: 1, last_end_sector: 0 };
 

@@ -44,8 +44,7 @@ impl Cfq {
         issuer.inserted = issuer.inserted.wrapping_add(1);
         let priority = issuer.priority;
         let state = self.queues.at_mut(queue);
-        state.allocated = state.allocated.wrapping_add(1);
-        state.references = state.references.wrapping_add(1);
+        state.references.add_request();
         let group = state.group;
         let (due_from, expires_as_sync) = if self.profile.has_one_level {
             (self.clock.ticks().follow(self.clock.now(), start_ns), state.is_sync())
@@ -102,15 +101,14 @@ impl Cfq {
         let (now, idle) = (self.clock.now(), self.settings.slice_idle_ticks);
         let state = self.queues.at_mut(queue);
         let (is_sync, tree, group) = (state.is_sync(), state.tree, state.group);
-        let first_sector = bio.extent.first_sector;
-        let distance = if state.last_end_sector == 0 { 0 } else { first_sector.abs_diff(state.last_end_sector) };
+        let (first_sector, last_end) = (bio.extent.first_sector, state.seeks.last_end_sector());
+        let distance = if last_end == 0 { 0 } else { first_sector.abs_diff(last_end) };
         let is_seek = if self.device.is_rotational() {
             distance > SEEK_ABOVE_SECTORS
         } else {
             bio.extent.sectors < SMALL_BELOW_SECTORS
         };
-        state.seek_history = (state.seek_history << 1) | u32::from(is_seek);
-        state.last_end_sector = bio.extent.end();
+        state.seeks.record(is_seek, bio.extent.end());
         let is_judged = is_sync && !state.is_idle_class();
         let issuer = self.contexts.at_mut(context);
         if is_sync || !self.profile.has_wide_think_times {
@@ -134,11 +132,11 @@ impl Cfq {
     #[inline(always)]
     fn judge_idling(&mut self, queue: u32, context: u32) {
         let state = self.queues.at_mut(queue);
-        if state.queued_total() >= DEEP_REQUESTS {
+        if state.pending.total() >= DEEP_REQUESTS {
             state.marks.set(Marks::DEEP);
         }
         let was_worth = state.has(Marks::IDLE_WINDOW);
-        let (is_deep, is_seeky, next) = (state.has(Marks::DEEP), state.is_seeky(), state.next);
+        let (is_deep, is_seeky, next) = (state.has(Marks::DEEP), state.is_seeky(), state.pending.next());
         let issuer = self.contexts.at(context);
         let is_out = if self.profile.has_one_level {
             self.device.surely_queues() && issuer.seek.mean_sectors > SEEKY_ABOVE_SECTORS

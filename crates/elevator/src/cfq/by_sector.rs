@@ -34,10 +34,10 @@ impl Cfq {
     fn link_by_sector(&mut self, queue: u32) {
         self.unlink_by_sector(queue);
         let state = self.queues.at(queue);
-        if state.is_idle_class() || state.next == NIL || !state.has(Marks::ON_RR) {
+        if state.is_idle_class() || state.pending.next() == NIL || !state.has(Marks::ON_RR) {
             return;
         }
-        let Some(sector) = self.order.key(state.next) else { return };
+        let Some(sector) = self.order.key(state.pending.next()) else { return };
         let level = state.original_level;
         if self.sectors.add(queue, level, sector) {
             // Saved, because the queue's level may change while the queue is linked.

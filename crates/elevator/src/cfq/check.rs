@@ -51,9 +51,8 @@ impl Cfq {
     /// Most records are in this state.
     fn is_unused(&self, index: u32) -> bool {
         let queue = self.queues.at(index);
-        let is_empty = queue.sorted.is_empty() & queue.fifo.is_empty() & (queue.queued_total() == 0);
-        let refers_to_nothing =
-            (queue.next == NIL) & (queue.tree == NIL) & (queue.references == 0) & (queue.favoured == 0);
+        let is_empty = queue.is_empty() && queue.pending.adds_up();
+        let refers_to_nothing = (queue.tree == NIL) & (queue.references.total() == 0) & (queue.favoured == 0);
         is_empty
             && refers_to_nothing
             && !queue.has(Marks::USED)
@@ -68,9 +67,7 @@ impl Cfq {
         let is_busy = queue.has(Marks::ON_RR);
         must(is_busy == (queue.tree != NIL), "a queue is in a service tree exactly while it is busy", index)?;
         must(self.trees.holds(index) == is_busy, "a busy queue is linked", index)?;
-        must(queue.sorted.len() == queue.fifo.len(), "order and fifo hold the same requests", index)?;
-        must(queue.queued_total() == queue.sorted.len(), "queued requests are counted", index)?;
-        must((queue.next == NIL) == queue.is_empty(), "there is a next request while any request is queued", index)?;
+        must(queue.pending.adds_up(), "both orders have the counted requests, and one of them is next", index)?;
         must(is_busy || queue.is_empty(), "a queue with requests is busy", index)?;
         must(
             !is_busy || !queue.is_empty() || index == self.engine.active,
@@ -78,7 +75,7 @@ impl Cfq {
             index,
         )?;
         must(
-            queue.has(Marks::USED) || (!is_busy && queue.references == 0),
+            queue.has(Marks::USED) || (!is_busy && queue.references.total() == 0),
             "a free record is neither busy nor \
             referenced",
             index,
@@ -96,8 +93,8 @@ impl Cfq {
             favoured = favoured.wrapping_add(u32::from(entry.is_favoured));
         }
         must(favoured == queue.favoured, "favoured requests are counted", index)?;
-        let next = self.slots.at(queue.next);
-        must(queue.next == NIL || next.queue == index, "the next request belongs to the queue", index)?;
+        let next = self.slots.at(queue.pending.next());
+        must(queue.pending.next() == NIL || next.queue == index, "the next request belongs to the queue", index)?;
         must(!is_busy || self.tree_group(queue.tree) == queue.group, "a queue is in a tree of its group", index)
     }
 
@@ -142,7 +139,7 @@ impl Cfq {
             "busy sync queues are counted",
             self.load.sync_queues(),
         )?;
-        let queued: u32 = self.queues.iter().map(|queue| queue.queued_total()).sum();
+        let queued: u32 = self.queues.iter().map(|queue| queue.pending.total()).sum();
         must(queued == self.load.requests(), "queued requests add up", queued)?;
         let dispatched: u32 = self.queues.iter().map(|queue| queue.dispatched).sum();
         let in_flight = parked().fold(self.engine.in_flight, |sum, instance| sum_of(sum, instance.in_flight));
@@ -177,7 +174,7 @@ impl Cfq {
             }
         }
         for queue in self.queues.iter() {
-            if let Some(references) = references.get_mut(queue.merges_into as usize) {
+            if let Some(references) = references.get_mut(queue.references.merges_into() as usize) {
                 references.is_merge_target = true;
             }
         }
@@ -192,15 +189,15 @@ impl Cfq {
             if !queue.has(Marks::USED) {
                 continue;
             }
-            must(references.requests == queue.allocated, "a queue counts its requests", index)?;
+            must(references.requests == queue.references.requests(), "a queue counts its requests", index)?;
             let known = references.requests.saturating_add(references.issuers).saturating_add(references.pins);
-            must(queue.references >= known, "every referrer of a queue holds a reference", index)?;
+            must(queue.references.total() >= known, "every referrer of a queue holds a reference", index)?;
             must(
-                queue.references == known || references.is_merge_target,
+                queue.references.total() == known || references.is_merge_target,
                 "every reference to a queue has a referrer",
                 index,
             )?;
-            let target = queue.merges_into;
+            let target = queue.references.merges_into();
             must(target == NIL || self.queues.at(target).has(Marks::USED), "the target of a merge is in use", index)?;
         }
         Ok(())

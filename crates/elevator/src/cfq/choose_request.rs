@@ -72,7 +72,7 @@ impl Cfq {
     /// The best next request after `slot` has left its queue. Distances are measured from the start
     /// of `slot` and not from its end (quirk Q9 of docs/specifications/cfq.md).
     fn successor(&self, queue: u32, slot: u32) -> u32 {
-        let first = self.queues.at(queue).sorted.first().filter(|first| *first != slot);
+        let first = self.queues.at(queue).pending.lowest().filter(|first| *first != slot);
         let next = self.order.next(slot).or(first).unwrap_or(NIL);
         let previous = self.order.prev(slot).unwrap_or(NIL);
         let from =
@@ -88,16 +88,14 @@ impl Cfq {
             self.count_violation();
             return;
         }
-        let [asynchronous, sync] = &mut state.queued;
-        let queued = if is_sync { sync } else { asynchronous };
-        *queued = queued.wrapping_add(1);
-        let (is_busy, before) = (state.has(Marks::ON_RR), state.next);
+        state.pending.count_in(is_sync);
+        let (is_busy, before) = (state.has(Marks::ON_RR), state.pending.next());
         if !is_busy {
             self.become_busy(queue);
         }
         let next = self.better(before, slot, self.device.last_sector());
         if next != before {
-            self.queues.at_mut(queue).next = next;
+            self.queues.at_mut(queue).pending.set_next(next);
             self.note_next(queue);
         }
     }
@@ -107,7 +105,7 @@ impl Cfq {
     #[inline]
     pub(super) fn update_next_from(&mut self, queue: u32, slot: u32) {
         let next = self.successor(queue, slot);
-        self.queues.at_mut(queue).next = next;
+        self.queues.at_mut(queue).pending.set_next(next);
     }
 
     /// Removes a request from its queue's orders because it was merged into another or taken back.
@@ -118,7 +116,7 @@ impl Cfq {
             self.count_violation();
             return;
         }
-        let is_next = self.queues.at(queue).next == slot;
+        let is_next = self.queues.at(queue).pending.next() == slot;
         if is_next {
             self.update_next_from(queue, slot);
         }
@@ -140,9 +138,7 @@ impl Cfq {
         let state = self.queues.at_mut(queue);
         let is_unsorted = self.order.remove_by_sector(state, slot);
         if is_unsorted {
-            let [asynchronous, sync] = &mut state.queued;
-            let queued = if is_sync { sync } else { asynchronous };
-            *queued = queued.wrapping_sub(1);
+            state.pending.count_out(is_sync);
         }
         let is_out = is_unsorted & self.order.remove_from_fifo(state, slot);
         state.favoured = state.favoured.wrapping_sub(u32::from(is_favoured));
@@ -165,8 +161,8 @@ impl Cfq {
             self.count_violation();
             return;
         }
-        let next = self.better(self.queues.at(queue).next, slot, self.device.last_sector());
-        self.queues.at_mut(queue).next = next;
+        let next = self.better(self.queues.at(queue).pending.next(), slot, self.device.last_sector());
+        self.queues.at_mut(queue).pending.set_next(next);
         self.note_next(queue);
     }
 
@@ -178,7 +174,7 @@ impl Cfq {
             return None;
         }
         state.marks.set(Marks::FIFO_EXPIRE);
-        let oldest = state.fifo.first().filter(|slot| self.clock.now() >= self.slots.at(*slot).due_ticks);
+        let oldest = state.pending.oldest().filter(|slot| self.clock.now() >= self.slots.at(*slot).due_ticks);
         match oldest {
             Some(slot) => self.log_queue(queue, "fifo={0}", &[u64::from(slot)]),
             None if self.profile.has_late_rules => {}

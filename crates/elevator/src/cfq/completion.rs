@@ -134,7 +134,7 @@ impl Cfq {
         let extension = if idle == 0 { self.settings.group_idle_ticks } else { idle };
         let end = self.clock.now().saturating_add(extension);
         let state = self.queues.at_mut(queue);
-        state.slice_end_ticks = end;
+        state.slice.end_at(end);
         state.marks.set(Marks::WAIT_BUSY);
         self.log_queue(queue, "will busy wait", &[]);
     }
@@ -148,7 +148,7 @@ impl Cfq {
         }
         if self.engine.active != NIL {
             let active = self.queues.at(self.engine.active);
-            let has = active.dispatched.wrapping_add(active.queued_total());
+            let has = active.dispatched.wrapping_add(active.pending.total());
             if active.has(Marks::IDLE_WINDOW) && has < QUEUEING_FROM && self.device.in_driver() < QUEUEING_FROM {
                 // The device is idled for this queue, which has too few requests to show the
                 // device's depth.

@@ -3,6 +3,7 @@
 
 use super::Cfq;
 use super::expire::Rest;
+use super::references::References;
 use super::state::{Context, FREE_QUEUE, Held, Marks, Queue, ThinkTime, UNKNOWN_CONTEXT};
 use crate::interface::Wake;
 use crate::request::Bio;
@@ -110,7 +111,7 @@ impl Cfq {
             return NIL;
         }
         match self.queues.get(context.queue) {
-            Some(queue) if queue.merges_into == NIL && !queue.has(Marks::SPLIT_COOP) => context.queue,
+            Some(queue) if !queue.references.is_to_merge() && !queue.has(Marks::SPLIT_COOP) => context.queue,
             _ => NIL,
         }
     }
@@ -134,7 +135,7 @@ impl Cfq {
         if queue == NIL {
             return self.new_sync_queue(index, bio);
         }
-        if self.queues.at(queue).merges_into == NIL {
+        if !self.queues.at(queue).references.is_to_merge() {
             return queue;
         }
         self.merge_over(index, queue)
@@ -239,7 +240,7 @@ impl Cfq {
     fn new_queue(&mut self, index: u32, group: GroupId, marks: Marks) -> u32 {
         let Some((queue, state)) = self.queues.take() else { return SPARE_QUEUE };
         let marks = marks.with(Marks::USED).with(Marks::PRIO_CHANGED);
-        *state = Queue { marks, group: group.0, issuer: index, references: 1, ..FREE_QUEUE };
+        *state = Queue { marks, group: group.0, issuer: index, references: References::ONE, ..FREE_QUEUE };
         self.refresh_priority(queue, self.contexts.at(index).priority);
         let state = self.queues.at_mut(queue);
         if state.is_sync() && !state.is_idle_class() {
@@ -269,15 +270,12 @@ impl Cfq {
     /// the event ends.
     pub(super) fn drop_reference(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
-        if state.references == 0 || queue == SPARE_QUEUE {
+        if state.references.total() == 0 || queue == SPARE_QUEUE {
             self.count_violation();
             return;
         }
-        state.references = state.references.wrapping_sub(1);
-        if state.process_references() == 0 {
-            state.merges_into = NIL;
-        }
-        if state.references > 0 {
+        state.references.drop_one();
+        if state.references.total() > 0 {
             return;
         }
         let group = state.group;
@@ -309,13 +307,13 @@ impl Cfq {
             return;
         }
         let state = self.queues.at_mut(queue);
-        state.allocated = state.allocated.saturating_sub(1);
+        state.references.end_request();
         if queue == SPARE_QUEUE {
-            state.references = state.references.saturating_sub(1);
+            state.references.drop_plain();
         } else if state.process_references() > 1 {
             // Same as [`Cfq::drop_reference`] while an issuer still references the queue, the case
             // of nearly every request.
-            state.references = state.references.wrapping_sub(1);
+            state.references.drop_plain();
         } else {
             self.drop_reference(queue);
         }

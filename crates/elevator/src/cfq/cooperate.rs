@@ -42,7 +42,7 @@ impl Cfq {
         }
         let mut target = found;
         for _ in 0..self.queues.len() {
-            match self.queues.at(target).merges_into {
+            match self.queues.at(target).references.merges_into() {
                 NIL => break,
                 next if next == queue => return,
                 next => target = next,
@@ -54,15 +54,14 @@ impl Cfq {
             return;
         }
         let (from, to, moved) = if theirs >= ours { (queue, target, ours) } else { (target, queue, theirs) };
-        self.queues.at_mut(from).merges_into = to;
-        let to = self.queues.at_mut(to);
-        to.references = to.references.saturating_add(moved);
+        self.queues.at_mut(from).references.schedule_merge(to);
+        self.queues.at_mut(to).references.expect(moved);
     }
 
     /// Moves an issuer to the queue that its own is scheduled to be merged into; the reference to
     /// that queue was taken when the merge was scheduled.
     pub(super) fn merge_over(&mut self, context: u32, queue: u32) -> u32 {
-        let target = self.queues.at(queue).merges_into;
+        let target = self.queues.at(queue).references.merges_into();
         self.log_queue(queue, "merging with queue {0}", &[u64::from(target)]);
         self.contexts.at_mut(context).queue = target;
         self.queues.at_mut(target).marks.set(Marks::COOP);
@@ -88,12 +87,12 @@ impl Cfq {
     /// An issuer leaves a queue with scheduled merges: drops the references to all targets of the
     /// chain, which were taken when the merges were scheduled.
     pub(super) fn drop_mergers(&mut self, queue: u32) {
-        let mut target = self.queues.at(queue).merges_into;
+        let mut target = self.queues.at(queue).references.merges_into();
         for _ in 0..self.queues.len() {
             if target == NIL {
                 return;
             }
-            let next = self.queues.at(target).merges_into;
+            let next = self.queues.at(target).references.merges_into();
             self.drop_reference(target);
             target = next;
         }

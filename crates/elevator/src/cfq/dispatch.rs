@@ -59,15 +59,15 @@ impl Cfq {
     fn send(&mut self, requests: &Requests, queue: u32, overdue: Option<u32>, why: Why) -> Dispatch {
         let (slot, why) = match overdue {
             Some(slot) => (slot, Why::Overdue),
-            None => (self.queues.at(queue).next, why),
+            None => (self.queues.at(queue).pending.next(), why),
         };
         if slot == NIL {
             self.count_violation();
             return Dispatch::Throttled;
         }
         self.take_for_device(requests, queue, slot);
-        let sent = self.queues.at(queue).slice_dispatched;
-        self.end_short_turn(queue, u64::from(sent));
+        let sent = self.queues.at(queue).slice.requests();
+        self.end_short_turn(queue, sent);
         Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
     }
 
@@ -80,7 +80,7 @@ impl Cfq {
         }
         self.log_queue(queue, "dispatched a request", &[]);
         let state = self.queues.at_mut(queue);
-        state.slice_dispatched = state.slice_dispatched.wrapping_add(1);
+        state.slice.count_request();
         state.marks.clear(Marks::MUST_DISPATCH);
     }
 
@@ -91,7 +91,7 @@ impl Cfq {
         let allowance = async_allowance(self.settings.slice_async_requests, state.level);
         let is_done = state.is_idle_class() || (!state.is_sync() && sent >= allowance);
         if self.engine.busy_queues > 1 && is_done && self.engine.active == queue {
-            self.queues.at_mut(queue).slice_end_ticks = self.clock.now().saturating_add(1);
+            self.queues.at_mut(queue).slice.end_at(self.clock.now().saturating_add(1));
             self.expire(queue, Rest::Forgotten);
         }
     }
@@ -117,7 +117,7 @@ impl Cfq {
         let sectors = requests.attributes(id).extent.sectors;
         let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.wrapping_add(1);
-        state.slice_sectors = state.slice_sectors.wrapping_add(u64::from(sectors));
+        state.slice.count_sectors(sectors);
         let (is_sync, group, is_spent) = (state.is_sync(), state.group, state.is_empty());
         let [asynchronous, sync] = &mut self.engine.in_flight;
         let in_flight = if is_sync { sync } else { asynchronous };
@@ -155,8 +155,7 @@ impl Cfq {
             }
             let is_only_sync = is_late && is_sync && self.load.sync_queues() == 1;
             let spent = self.settings.slice_idle_ticks.saturating_mul(dispatched);
-            let ends_soon =
-                state.has(Marks::SLICE_NEW) || self.clock.now().saturating_add(spent) > state.slice_end_ticks;
+            let ends_soon = state.has(Marks::SLICE_NEW) || state.slice.ends_within(self.clock.now(), spent);
             if self.engine.busy_queues > 1 && ends_soon && !is_only_sync {
                 return false;
             }
@@ -224,7 +223,7 @@ impl Cfq {
         let (most, mut moved) = (self.round_size(queue), 0_u64);
         while moved < most && !self.queues.at(queue).is_empty() {
             let overdue = self.overdue(queue);
-            let slot = overdue.unwrap_or(self.queues.at(queue).next);
+            let slot = overdue.unwrap_or(self.queues.at(queue).pending.next());
             if self.slots.get(slot).is_none() {
                 self.count_violation();
                 break;

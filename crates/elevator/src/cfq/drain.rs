@@ -34,7 +34,7 @@ impl Cfq {
             self.drain.queue = queue;
         }
         let queue = self.engine.active;
-        let slot = self.queues.at(queue).next;
+        let slot = self.queues.at(queue).pending.next();
         if slot == NIL {
             self.count_violation();
             return None;

@@ -79,13 +79,12 @@ impl Cfq {
             // The slice has not begun, so all of it is unused.
             self.current_slice(queue).cast_signed()
         } else {
-            let end = self.queues.at(queue).slice_end_ticks;
-            end.cast_signed().wrapping_sub(self.clock.now().cast_signed())
+            self.queues.at(queue).slice.signed_left(self.clock.now())
         };
         if self.profile.forgets_rest_in_iops_mode && self.is_iops_mode() {
             return;
         }
-        self.queues.at_mut(queue).slice_rest_ticks = rest;
+        self.queues.at_mut(queue).slice.keep_rest(rest);
         self.log_queue(queue, "resid={0i}", &[rest.cast_unsigned()]);
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Cfq;
 use super::profile::NoIdle;
+use super::slice::Usage;
 use super::state::{WORKLOAD_TYPES, Workload, WorkloadType};
 use hoistway_block::Class;
 
@@ -131,13 +132,14 @@ impl Cfq {
     /// What a queue's group is charged when the queue's service ends.
     #[inline(never)]
     pub(super) fn turn_charge(&self, queue: u32) -> TurnCharge {
-        let Usage { in_slice, unaccounted } = self.usage(queue);
         let state = self.queues.at(queue);
-        let (group, is_sync, dispatched) = (state.group, state.is_sync(), state.slice_dispatched);
-        let allocated = state.allocated_slice_ticks;
+        let (now, jiffy_ticks) = (self.clock.now(), self.clock.ticks().jiffy_ticks);
+        let Usage { in_slice, unaccounted } = state.slice.usage(now, jiffy_ticks, self.profile.has_late_rules);
+        let (group, is_sync, dispatched) = (state.group, state.is_sync(), state.slice.requests());
+        let allocated = state.slice.length_ticks();
         let is_iops_mode = self.is_iops_mode();
         let charge = if is_iops_mode {
-            u64::from(dispatched)
+            dispatched
         } else if !is_sync && self.sync_busy(group) == 0 {
             allocated
         } else {
@@ -173,7 +175,7 @@ impl Cfq {
     #[inline(never)]
     pub(super) fn log_charge(&mut self, queue: u32, turn_charge: &TurnCharge) {
         let state = self.queues.at(queue);
-        let (dispatched, sectors) = (u64::from(state.slice_dispatched), state.slice_sectors);
+        let (dispatched, sectors) = (state.slice.requests(), state.slice.sectors());
         let text = if self.profile.has_iops_mode {
             "sl_used={0} disp={1} charge={2} iops={3} sect={4}"
         } else {
@@ -219,22 +221,6 @@ impl Cfq {
         let idle = self.trees.len(self.tree_index(group, Class::Idle, WorkloadType::Sync));
         let busy = self.groups.at(group).busy_queues;
         busy.saturating_sub(self.async_busy(group)).saturating_sub(idle)
-    }
-
-    /// The time for which a queue had the device.
-    fn usage(&self, queue: u32) -> Usage {
-        let queue = self.queues.at(queue);
-        let (now, start) = (self.clock.now(), queue.slice_start_ticks);
-        if start == 0 || start == now {
-            let since_dispatch = now.saturating_sub(queue.dispatch_start_ticks);
-            return Usage { in_slice: since_dispatch.max(self.clock.ticks().jiffy_ticks), unaccounted: 0 };
-        }
-        let elapsed = now.saturating_sub(start);
-        let in_slice = elapsed.min(queue.allocated_slice_ticks);
-        let before = start.saturating_sub(queue.dispatch_start_ticks);
-        let unaccounted =
-            if self.profile.has_late_rules { elapsed.wrapping_sub(in_slice).wrapping_add(before) } else { 0 };
-        Usage { in_slice, unaccounted }
     }
 
     /// Chooses the group with the least service, and its workload.
@@ -300,13 +286,6 @@ pub struct TurnCharge {
     in_slice: u64,
     unaccounted: u64,
     is_iops_mode: bool,
-}
-
-/// The ticks within the slice, which are usually charged (see [`Cfq::turn_charge`]), and those
-/// before and after it, which only CFQ of 4.20 counts.
-struct Usage {
-    in_slice: u64,
-    unaccounted: u64,
 }
 
 #[cfg(test)]

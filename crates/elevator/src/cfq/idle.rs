@@ -34,7 +34,7 @@ impl Cfq {
             return;
         }
         let think = self.contexts.at(self.engine.active_context).think;
-        let left = self.queues.at(queue).slice_end_ticks.saturating_sub(self.clock.now());
+        let left = self.queues.at(queue).slice.left(self.clock.now());
         if think.is_above(left) {
             if self.messages.is_on() {
                 self.log_queue(queue, "Not idling. think_time:{0}", &[think.mean_ticks()]);
@@ -150,7 +150,7 @@ impl Cfq {
         if self.is_slice_used(queue) {
             return true;
         }
-        let left = state.slice_end_ticks.saturating_sub(self.clock.now());
+        let left = state.slice.left(self.clock.now());
         if self.engine.active_context != NIL {
             let think = self.contexts.at(self.engine.active_context).think;
             if think.is_above(left) {

@@ -44,9 +44,11 @@ mod order;
 mod preempt;
 mod profile;
 mod queues;
+mod references;
 mod sectors;
 mod select;
 mod service_tree;
+mod slice;
 mod slices;
 mod state;
 mod trees;
@@ -467,8 +469,8 @@ impl Cfq {
             self.order.move_before(queue, gone, keep);
             self.slots.at_mut(keep).due_ticks = absorbed.due_ticks;
         }
-        if queue.next == gone {
-            queue.next = keep;
+        if queue.pending.next() == gone {
+            queue.pending.set_next(keep);
             self.note_next(kept.queue);
         }
     }

@@ -28,12 +28,12 @@ impl Order {
 
     #[inline(always)]
     pub fn add_by_sector(&mut self, queue: &mut Queue, slot: u32, first_sector: u64) -> bool {
-        queue.sorted.insert(&mut self.by_sector, slot, first_sector)
+        queue.pending.sort(&mut self.by_sector, slot, first_sector)
     }
 
     #[inline(always)]
     pub fn remove_by_sector(&mut self, queue: &mut Queue, slot: u32) -> bool {
-        queue.sorted.remove(&mut self.by_sector, slot)
+        queue.pending.unsort(&mut self.by_sector, slot)
     }
 
     /// Changes a slot's first sector.
@@ -44,19 +44,18 @@ impl Order {
 
     #[inline(always)]
     pub fn add_to_fifo(&mut self, queue: &mut Queue, slot: u32) -> bool {
-        queue.fifo.push_back(&mut self.fifo, slot)
+        queue.pending.age(&mut self.fifo, slot)
     }
 
     #[inline(always)]
     pub fn remove_from_fifo(&mut self, queue: &mut Queue, slot: u32) -> bool {
-        queue.fifo.remove(&mut self.fifo, slot)
+        queue.pending.unage(&mut self.fifo, slot)
     }
 
     /// `slot` takes the place before `other` in the fifo.
     #[inline]
     pub fn move_before(&mut self, queue: &mut Queue, other: u32, slot: u32) {
-        queue.fifo.remove(&mut self.fifo, slot);
-        queue.fifo.insert_before(&mut self.fifo, other, slot);
+        queue.pending.move_before(&mut self.fifo, other, slot);
     }
 
     /// The first sector of a queued slot.
@@ -78,12 +77,12 @@ impl Order {
     /// The slot of a queue that begins at this sector.
     #[inline]
     pub fn at_sector(&self, queue: &Queue, first_sector: u64) -> Option<u32> {
-        queue.sorted.find_exact(&self.by_sector, first_sector)
+        queue.pending.at_sector(&self.by_sector, first_sector)
     }
 
     /// The slots of a queue by sector.
-    pub fn slots<'a>(&'a self, queue: &'a Queue) -> impl Iterator<Item = u32> + 'a {
-        queue.sorted.iter(&self.by_sector)
+    pub fn slots<'a>(&'a self, queue: &Queue) -> impl Iterator<Item = u32> + use<'a> {
+        queue.pending.iter(&self.by_sector)
     }
 
     // ---- outside of queues ----

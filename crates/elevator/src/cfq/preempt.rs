@@ -111,7 +111,7 @@ impl Cfq {
         }
         self.link(queue, Place::Front);
         let state = self.queues.at_mut(queue);
-        state.slice_end_ticks = 0;
+        state.slice.end_at(0);
         state.marks.set(Marks::SLICE_NEW);
     }
 }

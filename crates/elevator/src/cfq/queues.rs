@@ -1,6 +1,7 @@
 //! The records of queues: which are free, and which will be.
 
 use super::contexts::SPARE_QUEUE;
+use super::references::References;
 use super::state::{FREE_QUEUE, Marks, Queue};
 use crate::structures::{Array, NIL, NoMemory};
 
@@ -91,7 +92,7 @@ fn free_queues(count: u32) -> Result<Array<Queue>, NoMemory> {
     }
     let spare = queues.at_mut(SPARE_QUEUE);
     spare.marks.set(Marks::USED);
-    spare.references = 1;
+    spare.references = References::ONE;
     Ok(queues)
 }
 

@@ -94,7 +94,7 @@ impl Cfq {
             return Verdict::Keep;
         }
         if let Some(cooperator) = self.close_cooperator(active) {
-            if self.queues.at(active).merges_into == NIL {
+            if !self.queues.at(active).references.is_to_merge() {
                 self.arrange_merger(active, cooperator);
             }
             return Verdict::Over(cooperator);
@@ -145,9 +145,7 @@ impl Cfq {
     fn forgive_deep_seeks(&mut self, active: u32) {
         let now = self.clock.now();
         let queue = self.queues.at_mut(active);
-        let left = queue.slice_end_ticks.saturating_sub(now);
-        let elapsed = now.saturating_sub(queue.slice_start_ticks);
-        let is_early = queue.has(Marks::SLICE_NEW) || left > elapsed;
+        let is_early = queue.has(Marks::SLICE_NEW) || queue.slice.is_early(now);
         if queue.is_seeky() && queue.has(Marks::IDLE_WINDOW) && is_early {
             queue.marks.clear(Marks::DEEP);
             queue.marks.clear(Marks::IDLE_WINDOW);
@@ -196,9 +194,7 @@ impl Cfq {
             state.marks.clear(mark);
         }
         state.marks.set(Marks::SLICE_NEW);
-        (state.slice_start_ticks, state.dispatch_start_ticks) = (0, self.clock.now());
-        (state.slice_end_ticks, state.allocated_slice_ticks) = (0, 0);
-        (state.slice_dispatched, state.slice_sectors) = (0, 0);
+        state.slice.activate(self.clock.now());
         self.engine.active = queue;
     }
 

@@ -119,7 +119,7 @@ impl Cfq {
             if self.profile.has_one_level { self.engine.busy_queues } else { self.groups.at(state.group).busy_queues };
         let longest = priority_slice(self.settings.slice(true), 0);
         let offset = key_offset(i64::from(busy) - 1, longest, self.priority_slice_of(queue));
-        let rest = core::mem::replace(&mut self.queues.at_mut(queue).slice_rest_ticks, 0);
+        let rest = self.queues.at_mut(queue).slice.take_rest();
         // Quirk Q13 of docs/specifications/cfq.md: in CFQ of 2.6.26 the sign is inverted, so that unused
         // time delays a queue.
         let rest = if self.profile.has_one_level { rest.saturating_neg() } else { rest };

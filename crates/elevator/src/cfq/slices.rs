@@ -110,9 +110,7 @@ impl Cfq {
         let slice = self.current_slice(queue);
         let now = self.clock.now();
         let state = self.queues.at_mut(queue);
-        state.slice_start_ticks = now;
-        state.slice_end_ticks = now.saturating_add(slice);
-        state.allocated_slice_ticks = slice;
+        state.slice.begin(now, slice);
         state.marks.clear(Marks::SLICE_NEW);
         self.log_queue(queue, "set_slice={0}", &[slice]);
     }
@@ -156,7 +154,7 @@ impl Cfq {
     #[inline]
     pub(super) fn is_slice_used(&self, queue: u32) -> bool {
         let queue = self.queues.at(queue);
-        !queue.has(Marks::SLICE_NEW) && self.clock.now() >= queue.slice_end_ticks
+        !queue.has(Marks::SLICE_NEW) && queue.slice.is_over(self.clock.now())
     }
 }
 

@@ -1,7 +1,11 @@
 //! CFQ's state: of a request, of a queue, of an issuer, of a group.
 
+use super::references::References;
+use super::slice::Slice;
 use crate::account::{GroupAccount, Kind};
-use crate::structures::{List, NIL, Tree};
+use crate::pending::Pending;
+use crate::seeks::Seeks;
+use crate::structures::NIL;
 use hoistway_block::{Class, GroupId, Nanos, Priority, RequestId};
 
 /// The state of a request within CFQ.
@@ -154,34 +158,14 @@ pub struct Queue {
     pub origin: u32,
     /// Requests in flight.
     pub dispatched: u32,
-    /// Queued requests: async, sync.
-    pub queued: [u32; 2],
-    /// The best next request, or NIL.
-    pub next: u32,
-    pub sorted: Tree,
-    pub fifo: List,
-    /// Inserted requests, each of which holds a reference.
-    pub allocated: u32,
-    /// References by inserted requests, by issuers, by scheduled merges, and the permanent one of
-    /// an async queue.
-    pub references: u32,
+    pub pending: Pending,
     /// Number of queued favoured requests.
     pub favoured: u32,
-    /// The queue that its issuers move to with their next request, or NIL.
-    pub merges_into: u32,
+    pub references: References,
     /// The issuer whose name appears in messages.
     pub issuer: u32,
-    pub seek_history: u32,
-    pub slice_dispatched: u32,
-    pub slice_sectors: u64,
-    pub dispatch_start_ticks: u64,
-    pub slice_start_ticks: u64,
-    pub slice_end_ticks: u64,
-    pub allocated_slice_ticks: u64,
-    /// Unused rest of the last slice; negative if the slice was exceeded.
-    pub slice_rest_ticks: i64,
-    /// End of the most recent request; 0 = none.
-    pub last_end_sector: u64,
+    pub seeks: Seeks,
+    pub slice: Slice,
     pub next_free: u32,
 }
 
@@ -195,24 +179,12 @@ pub const FREE_QUEUE: Queue = Queue {
     group: GroupId::ROOT.0,
     origin: NIL,
     dispatched: 0,
-    queued: [0; 2],
-    next: NIL,
-    sorted: Tree::EMPTY,
-    fifo: List::EMPTY,
-    allocated: 0,
-    references: 0,
+    pending: Pending::NONE,
     favoured: 0,
-    merges_into: NIL,
+    references: References::NONE,
     issuer: 0,
-    seek_history: 0,
-    slice_dispatched: 0,
-    slice_sectors: 0,
-    dispatch_start_ticks: 0,
-    slice_start_ticks: 0,
-    slice_end_ticks: 0,
-    allocated_slice_ticks: 0,
-    slice_rest_ticks: 0,
-    last_end_sector: 0,
+    seeks: Seeks::NONE,
+    slice: Slice::NONE,
     next_free: NIL,
 };
 
@@ -235,7 +207,7 @@ impl Queue {
     /// Nothing is queued; requests may be in flight.
     #[inline]
     pub const fn is_empty(&self) -> bool {
-        self.sorted.is_empty()
+        self.pending.is_empty()
     }
 
     #[inline]
@@ -250,7 +222,7 @@ impl Queue {
 
     #[inline]
     pub const fn is_seeky(&self) -> bool {
-        self.seek_history.count_ones() > SEEKY_ABOVE
+        self.seeks.far() > SEEKY_ABOVE
     }
 
     #[inline]
@@ -264,16 +236,10 @@ impl Queue {
         }
     }
 
-    #[inline]
-    pub const fn queued_total(&self) -> u32 {
-        let [asynchronous, sync] = self.queued;
-        asynchronous.wrapping_add(sync)
-    }
-
     /// References of issuers, including those of scheduled merges.
     #[inline]
     pub const fn process_references(&self) -> u32 {
-        self.references.saturating_sub(self.allocated)
+        self.references.of_processes()
     }
 }
 
@@ -485,7 +451,7 @@ mod tests {
 
     #[test]
     fn t11_more_than_four_seeks_in_thirty_two() {
-        let seeky = |seek_history| Queue { seek_history, ..FREE_QUEUE }.is_seeky();
+        let seeky = |history| Queue { seeks: Seeks::of_history(history), ..FREE_QUEUE }.is_seeky();
         assert!(seeky(0b11111) && !seeky(0b1111) && !seeky(0));
     }
 
