@@ -24,17 +24,17 @@ impl IoCost {
     /// taken away now; the device's clock runs faster to give it to all groups.
     #[inline(never)]
     pub(super) fn share_needed(&mut self, group: GroupId, share: u32, most: u32, usage: u32, vnow: Vtime) -> u32 {
-        if self.groups.at(group).debt > 0 {
+        if self.groups.at(group).debt.is_owed() {
             return 1;
         }
         let entry = self.groups.at(group);
-        let min = self.margins.min.cast_signed();
+        let min = self.period.margins().min.cast_signed();
         if !entry.waiting.is_empty() || ahead(vnow, entry.vtime) < min {
             return most;
         }
         self.take_excess(group, share, vnow);
         let margin = ahead(vnow, self.groups.at(group).vtime).max(0).unsigned_abs();
-        let elapsed = ahead(vnow, self.period_vtime).max(1).unsigned_abs();
+        let elapsed = ahead(vnow, self.period.start_vtime()).max(1).unsigned_abs();
         let one = u64::from(ONE);
         let delta = margin.saturating_mul(one).checked_div(elapsed).unwrap_or(0);
         let room = (one.saturating_sub(one * TARGET_PERCENT / 100)).saturating_add(delta).max(1);
@@ -44,7 +44,7 @@ impl IoCost {
 
     /// Takes away budget beyond the target; the device's clock compensates for it.
     pub(super) fn take_excess(&mut self, group: GroupId, share: u32, vnow: Vtime) {
-        let target = self.margins.target.cast_signed();
+        let target = self.period.margins().target.cast_signed();
         let entry = self.groups.at_mut(group);
         let excess = ahead(vnow, entry.vtime).saturating_sub(target);
         if excess > 0 {
@@ -70,21 +70,20 @@ impl IoCost {
         let vnow = self.clock.at(now);
         let mut next = self.active.first();
         for _ in 0..self.active.len() {
-            let Some(index) = next else { return };
-            next = self.active_links.next(index);
-            let group = GroupId(index);
+            let Some(group) = next else { return };
+            next = self.active.after(group);
             let entry = self.groups.at_mut(group);
             let target = core::mem::take(&mut entry.target);
-            if target == 0 || entry.debt > 0 {
+            if target == 0 || entry.debt.is_owed() {
                 continue;
             }
-            let (active, before, share) = (entry.active, entry.inuse, entry.hweight_active);
+            let (active, before, share) = (entry.weights.active(), entry.weights.inuse(), entry.weights.last_share());
             // 30 bits of weight, 16 of target and 16 of the sum: 62 bits.
             let product = u64::from(active).saturating_mul(target.into()).saturating_mul(others_before);
             let divisor = others_after.saturating_mul(share.into()).max(1);
             let inuse = u32::try_from(product.div_ceil(divisor)).unwrap_or(active);
             self.groups.set_weights_at(group, active, inuse, vnow);
-            let after = self.groups.at(group).inuse;
+            let after = self.groups.at(group).weights.inuse();
             self.note(
                 Some(group),
                 now,

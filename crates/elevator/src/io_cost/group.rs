@@ -1,7 +1,8 @@
 //! State of io.cost for a group and for a bio.
 
 use super::clock::Vtime;
-use super::hweight::{ONE, weight_of};
+use super::debt::Debt;
+use super::hweight::{ONE, Weights, weight_of};
 use crate::group::WEIGHT_DEFAULT;
 use crate::structures::List;
 use hoistway_block::{GroupId, Nanos, Sector};
@@ -26,6 +27,8 @@ pub struct StallTimer {
 }
 
 impl StallTimer {
+    pub const STOPPED: Self = Self { since: None };
+
     /// Says whether the condition holds from now on (`is_so`). Returns for how long it has held
     /// since the last call, in us.
     pub fn is_now(&mut self, is_so: bool, now: Nanos) -> u64 {
@@ -42,26 +45,9 @@ impl StallTimer {
 pub struct Group {
     pub exists: bool,
     pub parent: Option<GroupId>,
-    /// The configured weight, in units of [`ONE`].
-    pub weight: u32,
-
-    // ---- the tree of active groups ----
+    pub weights: Weights,
     /// The group itself (not only a descendant) is active: it is on the list of active groups.
     pub is_active: bool,
-    /// Its weight while it or a descendant is active, otherwise 0.
-    pub active: u32,
-    /// The part of `active` that it uses; the rest is lent to others.
-    pub inuse: u32,
-    /// `inuse` before the last change, restored when the group is activated again or has paid its
-    /// debt.
-    pub last_inuse: u32,
-    pub children_active: u64,
-    pub children_inuse: u64,
-    pub hweight_active: u32,
-    pub hweight_inuse: u32,
-    /// The two cached shares above are valid if this equals the tree's generation, which changes
-    /// with every weight.
-    pub generation: u32,
 
     // ---- budget ----
     /// Charged costs: the group may issue while this is not ahead of the device's clock.
@@ -83,13 +69,7 @@ pub struct Group {
     pub waiting: List,
     pub waited: StallTimer,
 
-    // ---- debt ----
-    pub debt: Vtime,
-    pub indebted: StallTimer,
-    pub delay_ns: Nanos,
-    pub delay_at_ns: Nanos,
-    pub delayed: StallTimer,
-
+    pub debt: Debt,
     pub stats: Stats,
 }
 
@@ -97,16 +77,8 @@ impl Group {
     pub const ABSENT: Group = Group {
         exists: false,
         parent: None,
-        weight: weight_of(WEIGHT_DEFAULT),
+        weights: Weights::of(weight_of(WEIGHT_DEFAULT)),
         is_active: false,
-        active: 0,
-        inuse: 0,
-        last_inuse: 0,
-        children_active: 0,
-        children_inuse: 0,
-        hweight_active: ONE,
-        hweight_inuse: ONE,
-        generation: 0,
         vtime: 0,
         done: 0,
         saved_margin: 0,
@@ -116,12 +88,8 @@ impl Group {
         used: 0,
         target: 0,
         waiting: List::EMPTY,
-        waited: StallTimer { since: None },
-        debt: 0,
-        indebted: StallTimer { since: None },
-        delay_ns: 0,
-        delay_at_ns: 0,
-        delayed: StallTimer { since: None },
+        waited: StallTimer::STOPPED,
+        debt: Debt::NONE,
         stats: Stats { usage_us: 0, wait_us: 0, indebt_us: 0, indelay_us: 0 },
     };
 

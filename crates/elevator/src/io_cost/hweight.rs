@@ -45,6 +45,107 @@ fn portion(a: u32, part: u64, whole: u64) -> u32 {
     u32::try_from(product.div_ceil(whole)).unwrap_or(a).min(a)
 }
 
+/// The weights of a group in the tree of active groups.
+///
+/// Invariants: `inuse` is from 1 to `active` while the group or a descendant is active, and 0 with it otherwise; of an inner
+/// group both follow from its children's.
+#[derive(Copy, Clone, Debug)]
+pub struct Weights {
+    /// In units of [`ONE`].
+    configured: u32,
+    /// The configured weight while the group or a descendant is active, otherwise 0.
+    active: u32,
+    /// The part of `active` that it uses; the rest is lent to others.
+    inuse: u32,
+    /// `inuse` before the last change, restored when the group is activated again or has paid its
+    /// debt.
+    last_inuse: u32,
+    children_active: u64,
+    children_inuse: u64,
+    /// The cached shares by `active` and by `inuse`.
+    shares: (u32, u32),
+    /// They are valid if this equals the tree's generation, which changes with every weight.
+    generation: u32,
+}
+
+impl Weights {
+    pub const fn of(configured: u32) -> Self {
+        Self {
+            configured,
+            active: 0,
+            inuse: 0,
+            last_inuse: 0,
+            children_active: 0,
+            children_inuse: 0,
+            shares: (ONE, ONE),
+            generation: 0,
+        }
+    }
+
+    #[inline]
+    pub const fn configured(&self) -> u32 {
+        self.configured
+    }
+
+    /// Sets the configured weight, which the weight in force does not follow by itself. False if it is the same.
+    pub const fn configure(&mut self, weight: u32) -> bool {
+        core::mem::replace(&mut self.configured, weight) != weight
+    }
+
+    #[inline]
+    pub const fn active(&self) -> u32 {
+        self.active
+    }
+
+    #[inline]
+    pub const fn inuse(&self) -> u32 {
+        self.inuse
+    }
+
+    /// Whether it lends some of its weight.
+    #[inline]
+    pub const fn lends(&self) -> bool {
+        self.inuse != self.active
+    }
+
+    #[inline]
+    pub const fn last_inuse(&self) -> u32 {
+        self.last_inuse
+    }
+
+    /// The weight that it will use again.
+    #[inline]
+    pub const fn return_to(&mut self, inuse: u32) {
+        self.last_inuse = inuse;
+    }
+
+    /// Whether a descendant is active.
+    #[inline]
+    pub const fn is_inner(&self) -> bool {
+        self.children_active != 0
+    }
+
+    /// The share by `active` as it was last read.
+    #[inline]
+    pub const fn last_share(&self) -> u32 {
+        self.shares.0
+    }
+
+    /// Both weights of an inner group, computed from its children.
+    fn by_children(&self) -> (u32, u32) {
+        match self.children_active {
+            0 => (0, 0),
+            whole => (self.configured, portion(self.configured, self.children_inuse, whole).max(1)),
+        }
+    }
+
+    /// Whether they match these sums of the children's; for checks.
+    pub fn agree_with_children(&self, sums: (u64, u64)) -> bool {
+        sums == (self.children_active, self.children_inuse)
+            && (!self.is_inner() || (self.active, self.inuse) == self.by_children())
+    }
+}
+
 /// The group that is read for an invalid id.
 const ABSENT_GROUP: &Group = &Group::ABSENT;
 
@@ -113,22 +214,23 @@ impl Groups {
 
     /// Sets both weights of a group, and updates its ancestors. `inuse` is clamped to `1..=active`.
     pub fn set_weights(&mut self, group: GroupId, active: u32, inuse: u32) {
-        let entry = self.at_mut(group);
-        entry.last_inuse = entry.inuse;
+        let weights = &mut self.at_mut(group).weights;
+        weights.last_inuse = weights.inuse;
         let mut at = group;
         let mut now = (active, inuse.clamp(active.min(1), active));
         for _ in 0..self.entries.len() {
             let entry = self.at_mut(at);
-            let before = (entry.active, entry.inuse);
+            let weights = &mut entry.weights;
+            let before = (weights.active, weights.inuse);
             if before == now {
                 break;
             }
-            (entry.active, entry.inuse) = now;
+            (weights.active, weights.inuse) = now;
             let Some(parent) = entry.parent else { break };
-            let above = self.at_mut(parent);
+            let above = &mut self.at_mut(parent).weights;
             above.children_active = above.children_active.wrapping_add(now.0.into()).wrapping_sub(before.0.into());
             above.children_inuse = above.children_inuse.wrapping_add(now.1.into()).wrapping_sub(before.1.into());
-            now = above.weights_by_children();
+            now = above.by_children();
             at = parent;
         }
         self.generation = self.generation.wrapping_add(1);
@@ -144,9 +246,9 @@ impl Groups {
 
     /// The configured weight of an inner group has changed.
     pub fn refresh_inner(&mut self, group: GroupId) {
-        let entry = self.at(group);
-        if entry.children_active != 0 {
-            let (active, inuse) = entry.weights_by_children();
+        let weights = &self.at(group).weights;
+        if weights.is_inner() {
+            let (active, inuse) = weights.by_children();
             self.set_weights(group, active, inuse);
         }
     }
@@ -154,9 +256,9 @@ impl Groups {
     /// A group's share of the device by its weights, and by the weights in use.
     #[inline]
     pub fn shares(&mut self, group: GroupId) -> (u32, u32) {
-        let entry = self.at(group);
-        if entry.generation == self.generation {
-            return (entry.hweight_active, entry.hweight_inuse);
+        let weights = &self.at(group).weights;
+        if weights.generation == self.generation {
+            return weights.shares;
         }
         self.recalculate(group)
     }
@@ -168,32 +270,31 @@ impl Groups {
         for _ in 0..self.entries.len() {
             let entry = self.at(at);
             let Some(parent) = entry.parent else { break };
-            let above = self.at(parent);
+            let above = &self.at(parent).weights;
             if above.children_active != 0 {
-                by_active = fraction(by_active, entry.active, above.children_active);
-                by_inuse = fraction(by_inuse, entry.inuse, above.children_inuse);
+                by_active = fraction(by_active, entry.weights.active, above.children_active);
+                by_inuse = fraction(by_inuse, entry.weights.inuse, above.children_inuse);
             }
             at = parent;
         }
         let share = |fine: u64| u32::try_from(fine >> 16).unwrap_or(ONE).clamp(1, ONE);
         let generation = self.generation;
-        let entry = self.at_mut(group);
-        (entry.hweight_active, entry.hweight_inuse) = (share(by_active), share(by_inuse));
-        entry.generation = generation;
-        (entry.hweight_active, entry.hweight_inuse)
+        let weights = &mut self.at_mut(group).weights;
+        (weights.shares, weights.generation) = ((share(by_active), share(by_inuse)), generation);
+        weights.shares
     }
 
     /// The share that a group would have if it used all of its weight while the others use what
     /// they use now.
     pub fn max_share(&self, group: GroupId) -> u32 {
         let mut share = 1u64 << 32;
-        let mut inuse = self.at(group).active;
+        let mut inuse = self.at(group).weights.active;
         let mut at = group;
         for _ in 0..self.entries.len() {
             let entry = self.at(at);
             let Some(parent) = entry.parent else { break };
-            let above = self.at(parent);
-            let children = above.children_inuse.saturating_add(inuse.into()).saturating_sub(entry.inuse.into());
+            let above = &self.at(parent).weights;
+            let children = above.children_inuse.saturating_add(inuse.into()).saturating_sub(entry.weights.inuse.into());
             share = fraction(share, inuse, children);
             inuse = portion(above.active, children, above.children_active);
             at = parent;
@@ -209,21 +310,6 @@ fn fraction(share: u64, weight: u32, sum: u64) -> u64 {
     share.saturating_mul(weight).checked_div(sum.max(weight)).unwrap_or(share)
 }
 
-impl Group {
-    /// Both weights of an inner group, computed from its children.
-    fn weights_by_children(&self) -> (u32, u32) {
-        match self.children_active {
-            0 => (0, 0),
-            whole => (self.weight, portion(self.weight, self.children_inuse, whole).max(1)),
-        }
-    }
-
-    /// Whether its weights match its children's; for checks.
-    pub fn agrees_with_children(&self) -> bool {
-        self.children_active == 0 || (self.active, self.inuse) == self.weights_by_children()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,13 +321,13 @@ mod tests {
             [(0, None, 100), (1, Some(0), 100), (2, Some(0), 300), (3, Some(1), 50), (4, Some(1), 50)]
         {
             let entry = groups.at_mut(GroupId(group));
-            (entry.exists, entry.parent, entry.weight) = (true, parent.map(GroupId), weight_of(weight));
+            (entry.exists, entry.parent, entry.weights) = (true, parent.map(GroupId), Weights::of(weight_of(weight)));
         }
         groups
     }
 
     fn activate(groups: &mut Groups, group: u32) {
-        let weight = groups.at(GroupId(group)).weight;
+        let weight = groups.at(GroupId(group)).weights.configured;
         groups.set_weights(GroupId(group), weight, weight);
     }
 
@@ -264,7 +350,7 @@ mod tests {
         for group in [2, 3, 4] {
             activate(&mut groups, group);
         }
-        let weight = groups.at(GroupId(3)).active;
+        let weight = groups.at(GroupId(3)).weights.active;
         groups.set_weights(GroupId(3), weight, weight / 5);
         let [two, three, four] = [2, 3, 4].map(|group| groups.shares(GroupId(group)).1);
         assert!(two.abs_diff(six_times(four)) < 12, "still 6 : 1, {two} : {four}");
@@ -281,11 +367,11 @@ mod tests {
         let mut groups = Groups::try_new(5_001).unwrap();
         for group in (1..=5_000).map(GroupId) {
             let entry = groups.at_mut(group);
-            (entry.parent, entry.weight) = (Some(GroupId::ROOT), weight_of(10_000));
+            (entry.parent, entry.weights) = (Some(GroupId::ROOT), Weights::of(weight_of(10_000)));
             groups.set_weights(group, weight_of(10_000), weight_of(5_000));
         }
         assert_eq!(groups.shares(GroupId(77)), (13, 13));
-        assert_eq!(groups.at(GroupId::ROOT).inuse, groups.at(GroupId::ROOT).active / 2);
+        assert_eq!(groups.at(GroupId::ROOT).weights.inuse, groups.at(GroupId::ROOT).weights.active / 2);
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl IoCost {
         if absolute == 0 {
             return Verdict::Pass;
         }
-        if self.bios.get(id.0).is_none_or(|state| state.stage != Stage::Free) {
+        if !self.bios.is_free(id.0) {
             self.violations = self.violations.saturating_add(1);
             return Verdict::Pass;
         }
@@ -35,13 +35,13 @@ impl IoCost {
             *state = BioState { group, absolute, place: cost.place.min(absolute), ..BioState::NONE };
         }
         let vnow = self.clock.at(now);
-        if self.groups.at(group).debt > 0 {
+        if self.groups.at(group).debt.is_owed() {
             self.pay_debt(group, vnow, now);
         }
-        let is_clear = self.groups.at(group).waiting.is_empty() && self.groups.at(group).debt == 0;
+        let is_clear = self.groups.at(group).waiting.is_empty() && !self.groups.at(group).debt.is_owed();
         if is_clear && self.fits(group, absolute, vnow, now) {
             let (_, share) = self.groups.shares(group);
-            self.charge(id.0, Stage::Charged, share);
+            self.charge(id.0, share);
             return Verdict::Pass;
         }
         if bio.flags.intersects(MUST_NOT_WAIT) {
@@ -51,15 +51,11 @@ impl IoCost {
         }
         if self.take_back_all(group, vnow, now) && is_clear && self.has_budget(group, absolute, vnow) {
             let (_, share) = self.groups.shares(group);
-            self.charge(id.0, Stage::Charged, share);
+            self.charge(id.0, share);
             return Verdict::Pass;
         }
-        if let Some(state) = self.bios.get_mut(id.0) {
-            state.stage = Stage::Waiting;
-        }
-        self.held = self.held.wrapping_add(1);
         let entry = self.groups.at_mut(group);
-        entry.waiting.push_back(&mut self.bio_links, id.0);
+        self.bios.wait(&mut entry.waiting, id.0);
         let waited_us = entry.waited.is_now(true, now);
         entry.stats.wait_us = entry.stats.wait_us.saturating_add(waited_us);
         self.arm(group, vnow, now);
@@ -70,29 +66,29 @@ impl IoCost {
     /// an ancestor or a descendant is.
     #[inline(never)]
     fn activate(&mut self, group: GroupId, now: Nanos) -> bool {
-        let period_index = self.period_index;
+        let period_index = self.period.index();
         let entry = self.groups.at_mut(group);
         entry.period_index = period_index;
         if entry.is_active {
             return true;
         }
-        if entry.children_active != 0 || self.groups.is_below_active(group) {
+        if entry.weights.is_inner() || self.groups.is_below_active(group) {
             return false;
         }
         if !self.clock.is_running() {
             self.clock.start(now);
             self.forgiveness.restart(now);
-            self.start_period(now);
+            self.period.start(now, self.clock.at(now));
         }
         let vnow = self.clock.at(now);
-        let start = vnow.wrapping_sub(self.margins.target);
+        let start = vnow.wrapping_sub(self.period.margins().target);
         let entry = self.groups.at_mut(group);
         let gap = start.wrapping_sub(entry.vtime);
         entry.skip(gap);
         entry.is_active = true;
         entry.activated_ns = now;
-        let (weight, inuse) = (entry.weight, entry.last_inuse);
-        self.active.push_back(&mut self.active_links, group.0);
+        let (weight, inuse) = (entry.weights.configured(), entry.weights.last_inuse());
+        self.active.add(group);
         let inuse = if inuse == 0 { weight } else { inuse };
         self.groups.set_weights_at(group, weight, inuse, vnow);
         self.note(Some(group), now, "activate weight={0} inuse={1}", &[weight.into(), inuse.into()]);
@@ -112,21 +108,21 @@ impl IoCost {
         let (_, share) = self.groups.shares(group);
         let entry = self.groups.at(group);
         let margin = ahead(vnow, entry.vtime.wrapping_add(charged(absolute, share)));
-        let low = self.margins.low.cast_signed();
-        if margin >= entry.saved_margin || margin >= low || entry.inuse == entry.active {
+        let low = self.period.margins().low.cast_signed();
+        if margin >= entry.saved_margin || margin >= low || !entry.weights.lends() {
             return margin >= 0;
         }
-        let (active, before) = (entry.active, entry.inuse);
+        let (active, before) = (entry.weights.active(), entry.weights.inuse());
         let step = active.saturating_mul(TAKE_BACK_PERCENT).div_ceil(100).max(1);
         // Four steps of a quarter of the weight, and one more because of rounding.
         for _ in 0..5 {
-            let inuse = self.groups.at(group).inuse.saturating_add(step);
+            let inuse = self.groups.at(group).weights.inuse().saturating_add(step);
             self.groups.set_weights_at(group, active, inuse, vnow);
-            if self.has_budget(group, absolute, vnow) || self.groups.at(group).inuse == active {
+            if self.has_budget(group, absolute, vnow) || self.groups.at(group).weights.inuse() == active {
                 break;
             }
         }
-        let inuse = self.groups.at(group).inuse;
+        let inuse = self.groups.at(group).weights.inuse();
         self.note(Some(group), now, TAKE_BACK, &[before.into(), inuse.into()]);
         self.has_budget(group, absolute, vnow)
     }
@@ -135,20 +131,20 @@ impl IoCost {
     /// group in debt goes on lending, and the answer is false.
     fn take_back_all(&mut self, group: GroupId, vnow: Vtime, now: Nanos) -> bool {
         let entry = self.groups.at(group);
-        if entry.debt > 0 || entry.inuse == entry.active {
+        if entry.debt.is_owed() || !entry.weights.lends() {
             return false;
         }
-        let (active, before) = (entry.active, entry.inuse);
+        let (active, before) = (entry.weights.active(), entry.weights.inuse());
         self.groups.set_weights_at(group, active, active, vnow);
         self.note(Some(group), now, TAKE_BACK, &[before.into(), active.into()]);
         true
     }
 
-    fn charge(&mut self, bio: u32, stage: Stage, share: u32) {
+    fn charge(&mut self, bio: u32, share: u32) {
         let Some(state) = self.bios.get_mut(bio) else { return };
         state.charged = charged(state.absolute, share);
         state.hweight = share;
-        state.stage = stage;
+        state.stage = Stage::Charged;
         let entry = self.groups.at_mut(state.group);
         entry.vtime = entry.vtime.wrapping_add(state.charged);
         entry.used = entry.used.saturating_add(state.absolute);
@@ -169,7 +165,7 @@ impl IoCost {
             let refund = charged(place, state.hweight).min(state.charged);
             state.charged = state.charged.wrapping_sub(refund);
             entry.vtime = entry.vtime.wrapping_sub(refund);
-        } else if entry.debt > 0 {
+        } else if entry.debt.is_owed() {
             self.reduce_debt(group, place, now);
         }
     }
@@ -199,10 +195,10 @@ impl IoCost {
     #[inline(never)]
     pub(super) fn wake(&mut self, group: GroupId, now: Nanos) {
         let vnow = self.clock.at(now);
-        if self.groups.at(group).debt > 0 {
+        if self.groups.at(group).debt.is_owed() {
             self.pay_debt(group, vnow, now);
         }
-        if self.groups.at(group).debt == 0 {
+        if !self.groups.at(group).debt.is_owed() {
             for _ in 0..self.groups.at(group).waiting.len() {
                 let Some(bio) = self.groups.at(group).waiting.first() else { break };
                 let absolute = self.bios.at(bio).absolute;
@@ -223,33 +219,29 @@ impl IoCost {
         let is_waiting = !entry.waiting.is_empty();
         let waited_us = entry.waited.is_now(is_waiting, now);
         entry.stats.wait_us = entry.stats.wait_us.saturating_add(waited_us);
-        if is_waiting || entry.debt > 0 {
+        if is_waiting || entry.debt.is_owed() {
             self.arm(group, vnow, now);
         } else {
-            self.disarm(group);
+            self.timers.clear(group);
         }
     }
 
     /// A waiting bio is taken back: it was not charged. The timer is set for the bio that is first
     /// then.
     pub(super) fn stop_waiting(&mut self, bio: u32, now: Nanos) {
-        let BioState { stage, group, .. } = *self.bios.at(bio);
-        let is_out = stage == Stage::Waiting && self.groups.at_mut(group).waiting.remove(&mut self.bio_links, bio);
-        if !is_out {
+        let group = self.bios.at(bio).group;
+        if !self.bios.withdraw(&mut self.groups.at_mut(group).waiting, bio) {
             self.violations = self.violations.saturating_add(1);
             return;
         }
-        *self.bios.at_mut(bio) = BioState::NONE;
-        self.held = self.held.wrapping_sub(1);
         let vnow = self.clock.at(now);
         self.settle(group, vnow, now);
     }
 
     /// Charges the first waiting bio, whatever the budget, and releases it.
     fn release(&mut self, group: GroupId, bio: u32, share: u32) {
-        self.groups.at_mut(group).waiting.remove(&mut self.bio_links, bio);
-        self.charge(bio, Stage::Released, share);
-        self.released.push_back(&mut self.bio_links, bio);
+        self.charge(bio, share);
+        self.bios.release(&mut self.groups.at_mut(group).waiting, bio);
     }
 
     /// Releases all waiting bios of a group.
@@ -262,7 +254,7 @@ impl IoCost {
         let entry = self.groups.at_mut(group);
         let waited_us = entry.waited.is_now(false, now);
         entry.stats.wait_us = entry.stats.wait_us.saturating_add(waited_us);
-        self.disarm(group);
+        self.timers.clear(group);
     }
 
     /// Sets the timer to when the budget will cover the debt or the first waiting bio. It fires a
@@ -272,29 +264,16 @@ impl IoCost {
         let (by_weight, by_use) = self.groups.shares(group);
         let entry = self.groups.at(group);
         let need = match entry.waiting.first() {
-            _ if entry.debt > 0 => charged(entry.debt, by_weight),
+            _ if entry.debt.is_owed() => charged(entry.debt.owed(), by_weight),
             Some(bio) => charged(self.bios.at(bio).absolute, by_use),
             None => 0,
         };
         let shortage = ahead(entry.vtime.wrapping_add(need), vnow).max(0).unsigned_abs();
         let wait_us = shortage.checked_div(self.base_rate).unwrap_or(0).saturating_add(1);
-        let at = now.saturating_add(wait_us.saturating_mul(1_000)).saturating_add(self.slack_ns);
-        let armed = self.wake_links.key(group.0).filter(|_| self.wake_links.is_linked(group.0));
-        if armed.is_some_and(|armed| armed.abs_diff(at) <= self.slack_ns) {
+        let at = now.saturating_add(wait_us.saturating_mul(1_000)).saturating_add(self.period.slack_ns());
+        if self.timers.at(group).is_some_and(|armed| armed.abs_diff(at) <= self.period.slack_ns()) {
             return;
         }
-        self.wake_at(group, at);
-    }
-
-    /// Sets the group's timer.
-    pub(super) fn wake_at(&mut self, group: GroupId, at: Nanos) {
-        self.disarm(group);
-        self.wakes.insert(&mut self.wake_links, group.0, at);
-    }
-
-    pub(super) fn disarm(&mut self, group: GroupId) {
-        if self.wake_links.is_linked(group.0) {
-            self.wakes.remove(&mut self.wake_links, group.0);
-        }
+        self.timers.set(group, at);
     }
 }

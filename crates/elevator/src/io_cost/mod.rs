@@ -17,6 +17,8 @@
 //! Read `issue.rs` first, then `period.rs`. `clock.rs` is the budget's unit, `model.rs` the cost of
 //! an I/O.
 
+mod active;
+mod bios;
 mod check;
 mod clock;
 mod debt;
@@ -27,6 +29,7 @@ mod issue;
 mod model;
 mod period;
 mod rows;
+mod timers;
 mod vrate;
 
 pub use clock::{FULL_RATE, VTIME_PER_S};
@@ -39,15 +42,18 @@ use crate::limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, Reques
 use crate::locking::LimiterCost;
 use crate::message::{Message, Messages};
 use crate::request::Bio;
-use crate::structures::{Array, Links, List, NoMemory, SortedLinks, Tree};
+use crate::structures::NoMemory;
 use crate::tunable::{SettingError, Tunable};
-use clock::{Clock, Vtime};
+use active::ActiveGroups;
+use bios::Bios;
+use clock::Clock;
 use debt::Forgiveness;
-use group::{BioState, Group, Stage};
+use group::Group;
 use hoistway_block::{Flags, GroupId, Nanos};
-use hweight::{Groups, weight_of};
+use hweight::{Groups, Weights, weight_of};
 use model::{Prices, RATE_PPM};
-use period::Margins;
+use period::Period;
+use timers::Timers;
 use vrate::Feedback;
 
 /// Bios that tasks of other groups may wait for: holding them back could stall every group.
@@ -71,28 +77,14 @@ pub struct IoCost {
     error: i64,
     feedback: Feedback,
 
-    period_ns: Nanos,
-    slack_ns: Nanos,
-    margins: Margins,
-    /// Number, start and end of the present period.
-    period_index: u64,
-    period_ns_start: Nanos,
-    period_vtime: Vtime,
-    period_end: Option<Nanos>,
+    period: Period,
     forgiveness: Forgiveness,
 
     groups: Groups,
-    active: List,
-    active_links: Links,
-    /// Groups with a timer, sorted by its time.
-    wakes: Tree,
-    wake_links: SortedLinks,
+    active: ActiveGroups,
+    timers: Timers,
+    bios: Bios,
 
-    bios: Array<BioState>,
-    /// Links of the lists of waiting and released bios.
-    bio_links: Links,
-    released: List,
-    held: u32,
     messages: Messages,
     violations: u32,
 }
@@ -114,23 +106,12 @@ impl LimiterPolicy for IoCost {
             base_rate: FULL_RATE,
             error: 0,
             feedback: Feedback::default(),
-            period_ns: 1,
-            slack_ns: 0,
-            margins: Margins::default(),
-            period_index: 0,
-            period_ns_start: 0,
-            period_vtime: 0,
-            period_end: None,
+            period: Period::NONE,
             forgiveness: Forgiveness::default(),
             groups: Groups::try_new(groups)?,
-            active: List::EMPTY,
-            active_links: Links::try_new(groups)?,
-            wakes: Tree::EMPTY,
-            wake_links: SortedLinks::try_new(groups)?,
-            bios: Array::try_new(configuration.bios, BioState::NONE)?,
-            bio_links: Links::try_new(configuration.bios)?,
-            released: List::EMPTY,
-            held: 0,
+            active: ActiveGroups::try_new(groups)?,
+            timers: Timers::try_new(groups)?,
+            bios: Bios::try_new(configuration.bios)?,
             messages: Messages::try_new()?,
             violations: 0,
         });
@@ -162,12 +143,7 @@ impl Limiter for IoCost {
     }
 
     fn next_released(&mut self, _now: Nanos) -> Option<BioId> {
-        let bio = self.released.pop_front(&mut self.bio_links)?;
-        if let Some(state) = self.bios.get_mut(bio) {
-            state.stage = Stage::Charged;
-        }
-        self.held = self.held.wrapping_sub(1);
-        Some(BioId(bio))
+        self.bios.take_released().map(BioId)
     }
 
     fn withdrawn(&mut self, id: BioId, now: Nanos) {
@@ -193,26 +169,22 @@ impl Limiter for IoCost {
     }
 
     fn next_timer(&self) -> Option<Nanos> {
-        let wake = self.wakes.first().and_then(|group| self.wake_links.key(group));
-        match (wake, self.period_end) {
+        match (self.timers.next(), self.period.end()) {
             (Some(wake), Some(end)) => Some(wake.min(end)),
             (wake, end) => wake.or(end),
         }
     }
 
     fn timer(&mut self, now: Nanos) {
-        if self.period_end.is_some_and(|end| end <= now) {
+        if self.period.end().is_some_and(|end| end <= now) {
             self.wake_all(now);
             self.end_period(now);
         }
         // Each group at most once: one whose timer is due again is woken by the next call.
         for _ in 0..self.groups.len() {
-            let Some(group) = self.wakes.first() else { return };
-            if self.wake_links.key(group).is_none_or(|at| at > now) {
-                return;
-            }
-            self.disarm(GroupId(group));
-            self.wake(GroupId(group), now);
+            let Some(group) = self.timers.due(now) else { return };
+            self.timers.clear(group);
+            self.wake(group, now);
         }
     }
 
@@ -223,7 +195,8 @@ impl Limiter for IoCost {
         }
         let parent = (group != GroupId::ROOT).then_some(settings.parent);
         let weight = weight_of(settings.clamped_weight());
-        *self.groups.at_mut(group) = Group { exists: true, parent, weight, ..Group::ABSENT };
+        let weights = Weights::of(weight);
+        *self.groups.at_mut(group) = Group { exists: true, parent, weights, ..Group::ABSENT };
     }
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
@@ -237,7 +210,7 @@ impl Limiter for IoCost {
         }
         self.deactivate(group, now);
         self.stop_if_idle(now);
-        if self.groups.at(group).children_active == 0 {
+        if !self.groups.at(group).weights.is_inner() {
             *self.groups.at_mut(group) = Group::ABSENT;
         } else {
             self.violations = self.violations.saturating_add(1);
@@ -261,7 +234,7 @@ impl Limiter for IoCost {
     }
 
     fn held(&self) -> u32 {
-        self.held
+        self.bios.held()
     }
 
     fn tunables(&self) -> &'static [Tunable] {
@@ -357,13 +330,13 @@ impl IoCost {
 
     /// Device time that a group owes, in ns at 100 %.
     pub fn debt_ns(&self, group: GroupId) -> Nanos {
-        clock::nanos_of(self.groups.at(group).debt)
+        clock::nanos_of(self.groups.at(group).debt.owed())
     }
 
     /// How long a return to user space of the group's tasks should be delayed, so that tasks that
     /// do not wait for their I/O cannot run up unlimited debt.
     pub fn delay_ns(&self, group: GroupId, now: Nanos) -> Nanos {
-        self.groups.at(group).delay_at(now)
+        self.groups.at(group).debt.delay_at(now)
     }
 
     /// A group's share of the device by weight, and by the weight it uses itself; 65536 is the
@@ -391,20 +364,20 @@ impl IoCost {
     fn change_weight(&mut self, group: GroupId, weight: u32, now: Nanos) {
         let vnow = self.clock.at(now);
         let entry = self.groups.at_mut(group);
-        if core::mem::replace(&mut entry.weight, weight) == weight {
+        if !entry.weights.configure(weight) {
             return;
         }
         if entry.is_active {
             // A lender goes on using the same weight, at most the new one. A group in debt keeps
-            // `last_inuse`, the weight that it will use when the debt is paid.
-            let inuse = if entry.inuse == entry.active { weight } else { entry.inuse };
-            let (in_debt, comes_back) = (entry.debt > 0, entry.last_inuse);
+            // the weight that it will use when the debt is paid.
+            let inuse = if entry.weights.lends() { entry.weights.inuse() } else { weight };
+            let (in_debt, comes_back) = (entry.debt.is_owed(), entry.weights.last_inuse());
             self.groups.set_weights_at(group, weight, inuse, vnow);
             if in_debt {
-                self.groups.at_mut(group).last_inuse = comes_back;
+                self.groups.at_mut(group).weights.return_to(comes_back);
             }
         } else {
-            entry.last_inuse = 0;
+            entry.weights.return_to(0);
             self.groups.refresh_inner(group);
         }
     }

@@ -20,7 +20,7 @@ const PERIOD_NS: (Nanos, Nanos) = (1_000_000, 1_000_000_000);
 const MOST_LAGGING_PERIODS: u64 = 10;
 
 /// Thresholds for a group's budget, that is, for how far its virtual time lags the device's.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Copy, Clone, Debug)]
 pub struct Margins {
     /// The budget that a group starts with, and that lenders should keep.
     pub target: Vtime,
@@ -28,6 +28,112 @@ pub struct Margins {
     pub low: Vtime,
     /// With less than this it stops lending.
     pub min: Vtime,
+}
+
+/// The present period, its length, and the margins that follow from it.
+///
+/// Invariant: it has an end exactly while the device's clock runs.
+#[derive(Debug)]
+pub struct Period {
+    length_ns: Nanos,
+    slack_ns: Nanos,
+    margins: Margins,
+    index: u64,
+    start_ns: Nanos,
+    start_vtime: Vtime,
+    end: Option<Nanos>,
+}
+
+impl Period {
+    pub const NONE: Self = Self {
+        length_ns: 1,
+        slack_ns: 0,
+        margins: Margins { target: 0, low: 0, min: 0 },
+        index: 0,
+        start_ns: 0,
+        start_vtime: 0,
+        end: None,
+    };
+
+    #[inline]
+    pub const fn length_ns(&self) -> Nanos {
+        self.length_ns
+    }
+
+    /// How late timers of waiting bios may fire.
+    #[inline]
+    pub const fn slack_ns(&self) -> Nanos {
+        self.slack_ns
+    }
+
+    #[inline]
+    pub const fn margins(&self) -> &Margins {
+        &self.margins
+    }
+
+    /// Its number.
+    #[inline]
+    pub const fn index(&self) -> u64 {
+        self.index
+    }
+
+    #[inline]
+    pub const fn start_vtime(&self) -> Vtime {
+        self.start_vtime
+    }
+
+    #[inline]
+    pub const fn end(&self) -> Option<Nanos> {
+        self.end
+    }
+
+    #[inline]
+    pub const fn is_running(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Its length on a clock that runs at this rate.
+    pub const fn vtime_at(&self, rate: u64) -> Vtime {
+        (self.length_ns / 1_000).saturating_mul(rate)
+    }
+
+    /// Sets the length of the periods that begin from now on.
+    fn set_length(&mut self, length_ns: Nanos) {
+        let (least, most) = PERIOD_NS;
+        self.length_ns = length_ns.clamp(least, most);
+        self.slack_ns = self.length_ns / 100 * SLACK_PERCENT;
+    }
+
+    /// Sets the margins for a clock that runs at this rate.
+    pub const fn set_margins(&mut self, rate: u64) {
+        let hundredth = self.vtime_at(rate) / 100;
+        self.margins = Margins {
+            target: hundredth.saturating_mul(TARGET_PERCENT),
+            low: hundredth.saturating_mul(LOW_PERCENT),
+            min: hundredth.saturating_mul(MIN_PERCENT),
+        };
+    }
+
+    /// A period begins, when the device's clock shows `vnow`.
+    pub const fn start(&mut self, now: Nanos, vnow: Vtime) {
+        (self.start_ns, self.start_vtime) = (now, vnow);
+        self.prolong(now);
+    }
+
+    /// The present period goes on for one more length.
+    const fn prolong(&mut self, now: Nanos) {
+        self.end = Some(now.saturating_add(self.length_ns));
+    }
+
+    /// The period is over: the next one has another number.
+    const fn finish(&mut self) {
+        self.index = self.index.wrapping_add(1);
+    }
+
+    /// No period runs.
+    const fn stop(&mut self) {
+        self.end = None;
+    }
 }
 
 /// Use of the device by all groups in a period.
@@ -49,34 +155,15 @@ impl IoCost {
         };
         let rest = (100 * PERCENT_PPM).saturating_sub(ppm) / (5 * PERCENT_PPM);
         let times = if ppm == 0 { 2 } else { u64::from(rest).max(2) };
-        let (least, most) = PERIOD_NS;
-        self.period_ns = latency_us.saturating_mul(1_000).saturating_mul(times).clamp(least, most);
-        self.slack_ns = self.period_ns / 100 * SLACK_PERCENT;
-        self.refresh_margins();
-    }
-
-    /// Length of a period on the device's clock at the uncompensated rate.
-    pub(super) fn period_vtime_at_base(&self) -> Vtime {
-        (self.period_ns / 1_000).saturating_mul(self.base_rate)
-    }
-
-    pub(super) fn refresh_margins(&mut self) {
-        let hundredth = self.period_vtime_at_base() / 100;
-        let margin = |percent: u64| hundredth.saturating_mul(percent);
-        self.margins = Margins { target: margin(TARGET_PERCENT), low: margin(LOW_PERCENT), min: margin(MIN_PERCENT) };
-    }
-
-    pub(super) fn start_period(&mut self, now: Nanos) {
-        self.period_ns_start = now;
-        self.period_vtime = self.clock.at(now);
-        self.period_end = Some(now.saturating_add(self.period_ns));
+        self.period.set_length(latency_us.saturating_mul(1_000).saturating_mul(times));
+        self.period.set_margins(self.base_rate);
     }
 
     #[inline(never)]
     pub(super) fn end_period(&mut self, now: Nanos) {
         let vnow = self.clock.at(now);
-        if ahead(vnow, self.period_vtime) <= 0 {
-            self.period_end = Some(now.saturating_add(self.period_ns));
+        if ahead(vnow, self.period.start_vtime()) <= 0 {
+            self.period.prolong(now);
             return;
         }
         let (used_us, debtors) = self.visit_all(vnow, now);
@@ -86,9 +173,9 @@ impl IoCost {
         }
         self.adjust_rate(survey.findings, now);
         self.forgive(used_us, debtors, now);
-        self.period_index = self.period_index.wrapping_add(1);
+        self.period.finish();
         if !self.stop_if_idle(now) {
-            self.start_period(now);
+            self.period.start(now, self.clock.at(now));
             self.compensate(now);
         }
     }
@@ -102,7 +189,7 @@ impl IoCost {
         self.feedback.rest();
         self.error = 0;
         self.clock.stop(now);
-        self.period_end = None;
+        self.period.stop();
         true
     }
 
@@ -112,11 +199,11 @@ impl IoCost {
     pub(super) fn wake_all(&mut self, now: Nanos) {
         let mut next = self.active.first();
         for _ in 0..self.active.len() {
-            let Some(index) = next else { return };
-            next = self.active_links.next(index);
-            let entry = self.groups.at(GroupId(index));
-            if !entry.waiting.is_empty() || entry.debt > 0 {
-                self.wake(GroupId(index), now);
+            let Some(group) = next else { return };
+            next = self.active.after(group);
+            let entry = self.groups.at(group);
+            if !entry.waiting.is_empty() || entry.debt.is_owed() {
+                self.wake(group, now);
             }
         }
     }
@@ -128,18 +215,17 @@ impl IoCost {
         let (mut used_us, mut debtors) = (0u64, 0u32);
         let mut next = self.active.first();
         for _ in 0..self.active.len() {
-            let Some(index) = next else { break };
-            next = self.active_links.next(index);
-            let group = GroupId(index);
+            let Some(group) = next else { break };
+            next = self.active.after(group);
             let entry = self.groups.at_mut(group);
             let spent_us = entry.used.checked_div(self.base_rate).unwrap_or(0);
             entry.stats.usage_us = entry.stats.usage_us.saturating_add(spent_us);
             used_us = used_us.saturating_add(spent_us);
-            if !entry.waiting.is_empty() || entry.debt > 0 || entry.delay_ns > 0 {
+            if !entry.waiting.is_empty() || entry.debt.is_owed() || entry.debt.is_delayed() {
                 self.update_debtor(group, now);
                 let entry = self.groups.at(group);
-                debtors = debtors.saturating_add(u32::from(entry.debt > 0 || entry.delay_ns > 0));
-            } else if entry.period_index != self.period_index && entry.done == entry.vtime {
+                debtors = debtors.saturating_add(u32::from(entry.debt.is_owed() || entry.debt.is_delayed()));
+            } else if entry.period_index != self.period.index() && entry.done == entry.vtime {
                 let (_, share) = self.groups.shares(group);
                 self.take_excess(group, share, vnow);
                 self.deactivate(group, now);
@@ -150,8 +236,7 @@ impl IoCost {
 
     fn update_debtor(&mut self, group: GroupId, now: Nanos) {
         let entry = self.groups.at_mut(group);
-        let is_in_debt = entry.debt > 0;
-        let spent_us = entry.indebted.is_now(is_in_debt, now);
+        let spent_us = entry.debt.indebted_us(now);
         entry.stats.indebt_us = entry.stats.indebt_us.saturating_add(spent_us);
         let (share, _) = self.groups.shares(group);
         self.update_delay(group, share, now);
@@ -166,9 +251,9 @@ impl IoCost {
         entry.is_active = false;
         entry.used = 0;
         entry.target = 0;
-        self.active.remove(&mut self.active_links, group.0);
+        self.active.remove(group);
         self.groups.set_weights(group, 0, 0);
-        self.disarm(group);
+        self.timers.clear(group);
         self.note(Some(group), now, "idle", &[]);
     }
 
@@ -178,9 +263,8 @@ impl IoCost {
         let mut survey = Survey::default();
         let mut next = self.active.first();
         for _ in 0..self.active.len() {
-            let Some(index) = next else { break };
-            next = self.active_links.next(index);
-            let group = GroupId(index);
+            let Some(group) = next else { break };
+            next = self.active.after(group);
             let (by_weight, by_use) = self.groups.shares(group);
             let entry = self.groups.at_mut(group);
             // A target may be left from the last period, if no group was short of budget then.
@@ -189,9 +273,9 @@ impl IoCost {
             survey.findings.lagging = survey.findings.lagging.saturating_add(u32::from(self.lags(group, vnow)));
 
             let entry = self.groups.at(group);
-            let low = self.margins.low.cast_signed();
+            let low = self.period.margins.low.cast_signed();
             let may_lend = entry.waiting.is_empty() && ahead(vnow, entry.vtime) > low;
-            if entry.inuse == entry.active && !may_lend {
+            if !entry.weights.lends() && !may_lend {
                 survey.findings.shortages = survey.findings.shortages.saturating_add(1);
                 continue;
             }
@@ -209,8 +293,8 @@ impl IoCost {
                 continue;
             }
             let entry = self.groups.at(group);
-            if entry.debt == 0 {
-                let (active, inuse) = (entry.active, entry.inuse);
+            if !entry.debt.is_owed() {
+                let (active, inuse) = (entry.weights.active(), entry.weights.inuse());
                 self.groups.set_weights_at(group, active, active, vnow);
                 if inuse != active {
                     self.note(Some(group), now, "short inuse={0}->{1}", &[inuse.into(), active.into()]);
@@ -227,10 +311,10 @@ impl IoCost {
     fn lags(&self, group: GroupId, vnow: Vtime) -> bool {
         let entry = self.groups.at(group);
         let is_watched = self.qos.read_ppm != 0 || self.qos.write_ppm != 0;
-        let span = ahead(vnow, self.period_vtime).max(0).unsigned_abs();
+        let span = ahead(vnow, self.period.start_vtime()).max(0).unsigned_abs();
         let oldest = vnow.wrapping_sub(span.saturating_mul(MOST_LAGGING_PERIODS));
         is_watched
-            && entry.delay_ns == 0
+            && !entry.debt.is_delayed()
             && ahead(entry.vtime, entry.done) > 0
             && ahead(entry.vtime, oldest) > 0
             && ahead(entry.done, vnow.wrapping_sub(span)) < 0
@@ -241,7 +325,7 @@ impl IoCost {
     /// (`clamp_t(u32, ...)` in `ioc_timer_fn`), so a group that became active just before the
     /// period's end with much I/O in flight may seem to use nothing, and lends.
     fn usage(&self, group: GroupId, used: Vtime, now: Nanos) -> u32 {
-        let since_ns = self.groups.at(group).activated_ns.max(self.period_ns_start);
+        let since_ns = self.groups.at(group).activated_ns.max(self.period.start_ns);
         let span_us = (now.saturating_sub(since_ns) / 1_000).max(1);
         let available = span_us.saturating_mul(self.base_rate).max(1);
         let usage = used.saturating_mul(ONE.into()).div_ceil(available);

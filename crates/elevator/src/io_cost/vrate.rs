@@ -141,7 +141,7 @@ impl IoCost {
         let waited_ns = core::mem::take(&mut self.feedback.waited_ns);
         let missed = [tallies.read.missed_ppm(), tallies.write.missed_ppm()];
         let has_completions = tallies.read.is_some() || tallies.write.is_some();
-        let wait_percent = waited_ns.saturating_mul(100).checked_div(self.period_ns).unwrap_or(0);
+        let wait_percent = waited_ns.saturating_mul(100).checked_div(self.period.length_ns()).unwrap_or(0);
         let allowed = [self.qos.read_ppm, self.qos.write_ppm].map(|ppm| MILLION.saturating_sub(ppm.into()));
 
         let before = self.feedback.busy;
@@ -157,7 +157,7 @@ impl IoCost {
         let is_bound = rate_of(self.qos.min_ppm) <= old_rate && old_rate <= rate_of(self.qos.max_ppm);
         if !is_bound || busy > 0 || (busy < 0 && findings.lagging == 0) {
             self.base_rate = next_rate(old_rate, busy, &self.qos);
-            self.refresh_margins();
+            self.period.set_margins(self.base_rate);
         }
         if busy != before || old_rate != self.base_rate {
             let [read, write] = missed;
@@ -198,7 +198,7 @@ impl IoCost {
     /// compensate budget that was lost or granted in excess (`error`).
     #[inline(never)]
     pub(super) fn compensate(&mut self, now: Nanos) {
-        let period_us = i64::try_from((self.period_ns / 1_000).max(1)).unwrap_or(i64::MAX);
+        let period_us = i64::try_from((self.period.length_ns() / 1_000).max(1)).unwrap_or(i64::MAX);
         let base = i64::try_from(self.base_rate).unwrap_or(i64::MAX);
         let wanted = self.error.checked_div(period_us).unwrap_or(0).saturating_neg();
         let extra = wanted.max(-(base / 2)).min(base);
