@@ -142,6 +142,34 @@ fn a_load_decides_instead_of_our_own() {
     assert_eq!(said.code, 2);
 }
 
+/// The yardstick is that of `hoistway test`: the same isolation of the same load, under a scheduler
+/// that divides by who asks most and under one that divides by weight.
+#[test]
+fn a_load_of_groups_is_judged_as_in_a_test() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let job = "[global]\ndirect=1\nioengine=libaio\ntime_based=1\nruntime=4\nsize=1g\n\
+        [db]\ncgroup=db\ncgroup_weight=800\nrw=randread\nbs=8k\niodepth=128\n\
+        [backup]\ncgroup=backup\ncgroup_weight=100\nrw=randread\nbs=8k\niodepth=512\n";
+    fs::write(directory.path().join("load.fio"), job).expect("the job file");
+    let json = |arguments: &[&str]| -> Value {
+        let said = hoistway(directory.path(), arguments);
+        assert!([0, 5].contains(&said.code), "{}", said.stderr);
+        serde_json::from_str(&said.stdout).expect("JSON")
+    };
+    let list = ["--candidates", "none", "--candidates", "mqfq", "--json", "--quiet"];
+    let goal = ["tune", "model:ssd", "--load", "load.fio", "--goal", "fairness"];
+    let found = json(&[&goal[..], &list].concat());
+    let tested =
+        json(&["test", "model:ssd", "-w", "load.fio", "-s", "none", "-s", "mqfq", "--format", "json", "--quiet"]);
+    for (index, bounds) in [0.1..0.4, 0.95..1.01].into_iter().enumerate() {
+        let load = &found["findings"]["candidates"][index]["load"];
+        let isolation = load["isolation"]["mean"].as_f64().expect("isolation");
+        let of_test = tested["cells"][index]["isolation"].as_f64().expect("isolation");
+        assert!(bounds.contains(&isolation) && (isolation - of_test).abs() < 0.03, "{isolation} {of_test} {load}");
+        assert!((0.5..1.1).contains(&load["work"]["mean"].as_f64().expect("work")), "{load}");
+    }
+}
+
 /// Eight readers, each reading its own part sequentially: like the trace of a video server. The
 /// reads come every 0.3 ms, faster than a disk can serve them with a seek for each.
 fn trace_of_streams(reads: u64) -> String {

@@ -91,6 +91,17 @@ pub struct SoloRates {
 }
 
 impl SoloRates {
+    /// The rates of a group's two solo runs: alone, and the device full of its kind.
+    pub fn of(alone: &Measurement, full: &Measurement) -> Self {
+        Self {
+            device_ns_per_s: alone.per_s(alone.groups.iter().map(GroupMeasurement::device_ns).sum()),
+            bytes_per_s: alone.bytes_per_s(),
+            ios_per_s: alone.ios_per_s(),
+            full_bytes_per_s: full.bytes_per_s(),
+            full_ios_per_s: full.ios_per_s(),
+        }
+    }
+
     /// The rate in the unit of shares.
     pub const fn per_s(&self, unit: ShareUnit) -> f64 {
         match unit {

@@ -5,7 +5,64 @@
 
 use hoistway_workload::job::{Engine, Job, PerDirection, Think};
 
-use crate::{Group, Limits};
+use crate::group::LowLimits;
+use crate::{Group, Limits, Weight};
+
+/// Whether these groups can be judged by what each achieves alone: several share the device, and none
+/// is a recording, which has no rate of its own.
+pub fn is_judged(groups: &[Group]) -> bool {
+    let is_recorded = groups.iter().flat_map(|group| &group.jobs).any(|job| job.replay.is_some());
+    groups.iter().filter(|group| !group.jobs.is_empty()).count() > 1 && !is_recorded
+}
+
+/// The groups of a run of the one at `index` alone: below its parents that have limits, for all of
+/// the run, at the default weight. It is the last one.
+pub fn alone(groups: &[Group], index: usize) -> Vec<Group> {
+    let group = &groups[index];
+    let is_parent = |other: &&Group| {
+        let is_above = group.path.strip_prefix(other.path.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        is_above && other.limits != Limits::default()
+    };
+    let idle = |parent: &Group| Group { jobs: Vec::new(), limits: hard(&parent.limits), ..parent.clone() };
+    groups.iter().filter(is_parent).map(idle).chain([there(group)]).collect()
+}
+
+/// The group of a run in which the one at `index` keeps the device full ([`crowd`]).
+pub fn full(groups: &[Group], index: usize) -> Vec<Group> {
+    let population = groups.iter().map(outstanding).fold(0, u32::saturating_add);
+    vec![there(&crowd(&groups[index], population))]
+}
+
+/// The groups of a solo run without the names that do not matter to its rate, so that groups which
+/// differ only in them share the run.
+pub fn nameless(mut groups: Vec<Group>) -> Vec<Group> {
+    let has_parents = groups.len() > 1;
+    if let Some(group) = groups.last_mut() {
+        let nameless = |job: &Job| Job { name: String::new(), group: String::new(), ..job.clone() };
+        group.jobs = group.jobs.iter().map(nameless).collect();
+        if !has_parents {
+            group.path.clear();
+        }
+    }
+    groups
+}
+
+fn there(group: &Group) -> Group {
+    Group {
+        weight: Weight::DEFAULT,
+        leaf_weight: None,
+        start_ns: 0,
+        stop_ns: None,
+        limits: hard(&group.limits),
+        ..group.clone()
+    }
+}
+
+/// The limits that bind a group by itself: rates, but neither a target of latency, which binds its
+/// siblings, nor a best-effort rate.
+pub fn hard(limits: &Limits) -> Limits {
+    Limits { low: LowLimits::NONE, latency_target_us: 0, ..*limits }
+}
 
 /// The most I/Os that the group keeps outstanding.
 pub fn outstanding(group: &Group) -> u32 {

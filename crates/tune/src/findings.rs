@@ -2,7 +2,9 @@
 //!
 //! Findings are plain data: they can be printed, stored (`--save`) and loaded again (`--from`).
 
+use hoistway_experiment::cell::cells;
 use hoistway_experiment::measurement::{Flag, GroupMeasurement};
+use hoistway_experiment::metric::Metric;
 use hoistway_experiment::statistics::Estimate;
 use hoistway_experiment::{Measurement, SchedulerSpec};
 use schemars::JsonSchema;
@@ -10,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cost::{Coefficients, Latencies};
 use crate::probe::{Cost, OTHERS, Probe, READER, WEIGHTS};
+use crate::solo::work_of;
 
 /// Largest spread of a rate, as a fraction of its mean, with which the rate may decide anything.
 const QUIET_RATE: f64 = 0.10;
@@ -85,7 +88,15 @@ pub struct LoadFigures {
     pub bytes_per_s: Estimate,
     /// The worst 99th percentile of latency of any group.
     pub p99_ns: Estimate,
-    /// The largest deviation of a group from its due share; `None` for a single group.
+    /// What the group that is worst off got of its entitlement, 0 to 1; `None` for a single group, a
+    /// recording, and in findings of older versions.
+    #[serde(default)]
+    pub isolation: Option<Estimate>,
+    /// The device's work that was done, 1 for a full device; `None` where isolation is.
+    #[serde(default)]
+    pub work: Option<Estimate>,
+    /// The largest deviation of a group from its share by weight alone, which decides nothing;
+    /// `None` for a single group.
     pub share_error: Option<Estimate>,
 }
 
@@ -384,8 +395,12 @@ impl<'a> Gathered<'a> {
 
     fn load(&self) -> Option<LoadFigures> {
         let name = Probe::Load.name();
-        let has_groups = self.named(&name).first().is_some_and(|run| run.groups.len() > 1);
+        let runs: Vec<Measurement> = self.named(&name).into_iter().cloned().collect();
+        let has_groups = runs.first().is_some_and(|run| run.groups.len() > 1);
+        let isolation = cells(&runs, &[]).first().and_then(|cell| Metric::Isolation.of(cell, None, None));
         Some(LoadFigures {
+            isolation,
+            work: isolation.and_then(|_| self.figure(&name, work_of)),
             bytes_per_s: self.figure(&name, Measurement::bytes_per_s)?,
             p99_ns: self.figure(&name, worst_p99_ns)?,
             share_error: has_groups.then(|| self.figure(&name, share_error)).flatten(),

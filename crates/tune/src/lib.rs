@@ -42,6 +42,7 @@ mod probe;
 mod recommendation;
 mod rules;
 mod score;
+mod solo;
 mod tuner;
 
 pub use candidates::{Candidate, RunsIn, short_list};

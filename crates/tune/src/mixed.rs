@@ -38,12 +38,14 @@ pub struct MixedSteps {
     /// Two groups of weights 100 and 800. For a candidate that ignores weights and was therefore not
     /// measured: equal parts of its rate of random reads.
     pub shares: Option<Mixed>,
+    /// The user's own load, which replaces the others.
+    pub load: Option<Mixed>,
 }
 
 impl MixedSteps {
     /// All that are known.
     pub fn known(&self) -> impl Iterator<Item = Mixed> {
-        [self.among_readers, self.among_writers, self.shares].into_iter().flatten()
+        [self.among_readers, self.among_writers, self.shares, self.load].into_iter().flatten()
     }
 
     /// Mean isolation of the steps, 0 to 1.
@@ -80,6 +82,10 @@ impl Findings {
             among_readers: beside(&candidate.among_readers, alone(&self.readers_alone)),
             among_writers: beside(&candidate.among_writers, alone(&self.writers_alone)),
             shares: self.shares_step(candidate, full_per_s),
+            load: candidate
+                .load
+                .as_ref()
+                .and_then(|load| Some(Mixed { isolation: load.isolation?.mean, work: load.work?.mean })),
         }
     }
 

@@ -5,7 +5,7 @@
 //! docs/specifications/harness.md, section 8.4.
 
 use hoistway_experiment::job::{Amount, BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
-use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit, Weight};
+use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit, Weight, solo};
 
 use crate::device::{Device, HostKind};
 
@@ -19,6 +19,8 @@ const AREA: &str = "device";
 pub const WEIGHTS: [u32; 2] = [100, 800];
 /// Group of the reader in the probes of interference.
 pub const READER: &str = "reader";
+/// Begin of the names of solo runs.
+const SOLO: &str = "load-group-";
 /// Group of the jobs that disturb the reader.
 pub const OTHERS: &str = "others";
 
@@ -48,6 +50,13 @@ pub enum Probe {
     Cost(Cost),
     /// The user's own load.
     Load,
+    /// One group of that load without the others: what it can claim beside them.
+    Solo {
+        /// Its index among the groups.
+        group: u32,
+        /// The device kept full with its kind of request, instead of the group as it is.
+        is_full: bool,
+    },
 }
 
 /// The six coefficients, and the latency under 0.9 times the random rate.
@@ -112,7 +121,14 @@ impl Probe {
             Probe::Cost(Cost::Random { write, .. }) => format!("cost-random-{}", way(write)),
             Probe::Cost(Cost::Paced { write, .. }) => format!("cost-paced-{}", way(write)),
             Probe::Load => "load".to_owned(),
+            Probe::Solo { group, is_full: false } => format!("{SOLO}{}-alone", group + 1),
+            Probe::Solo { group, is_full: true } => format!("{SOLO}{}-full", group + 1),
         }
+    }
+
+    /// Whether a run is that of a group alone; without it the answer only lacks isolation.
+    pub fn is_solo(run: &Experiment) -> bool {
+        run.workload.starts_with(SOLO)
     }
 
     /// Describes the load for users, with the number that distinguishes probes of one kind.
@@ -132,6 +148,8 @@ impl Probe {
             Probe::Cost(Cost::Paced { .. }) => ("random 4 KiB requests at 0.9 times the best rate", None),
             Probe::Cost(_) => ("large, sequential and random requests, for io.cost", None),
             Probe::Load => ("your load", None),
+            Probe::Solo { is_full: false, .. } => ("each group of your load alone", None),
+            Probe::Solo { is_full: true, .. } => ("the device full of the requests of each group", None),
         }
     }
 
@@ -182,6 +200,8 @@ impl Probe {
                 .collect(),
             Probe::Cost(cost) => alone(cost.job()),
             Probe::Load => load.to_vec(),
+            Probe::Solo { group, is_full: false } => solo::alone(load, group as usize),
+            Probe::Solo { group, is_full: true } => solo::full(load, group as usize),
         }
     }
 

@@ -233,9 +233,9 @@ pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: 
 
 fn raw(candidate: &CandidateFindings, mixed: MixedSteps, most_work: [f64; 3], knee: u32) -> Raw {
     if let Some(load) = &candidate.load {
-        // Its groups are not run alone, so that their weights are the yardstick.
-        let fair = load.share_error.map(|error| Estimate { mean: (1.0 - error.mean).max(0.0), ..error });
-        return [Some(load.bytes_per_s), None, Some(inverse(load.p99_ns)), fair, None, None];
+        // The bytes of unlike groups tell who was served, and the work how much was done.
+        let bytes = Some(load.bytes_per_s).filter(|_| load.work.is_none());
+        return [bytes, None, Some(inverse(load.p99_ns)), load.isolation, None, load.work];
     }
     let among = [&candidate.among_readers, &candidate.among_writers];
     let latencies: Vec<Estimate> = among.into_iter().flatten().map(|among| inverse(among.p99_ns)).collect();
@@ -463,18 +463,23 @@ mod tests {
     /// be dropped as too slow.
     #[test]
     fn the_users_load_has_no_floor_where_it_is_about_shares() {
-        let did = |text: &str, mb: f64, error: f64| CandidateFindings {
+        let did = |text: &str, mb: f64, isolation: f64, work: f64| CandidateFindings {
             spec: text.to_owned(),
             load: Some(LoadFigures {
                 bytes_per_s: exact(mb * 1e6),
                 p99_ns: exact(1e6),
-                share_error: Some(exact(error)),
+                isolation: Some(exact(isolation)),
+                work: Some(exact(work)),
+                share_error: None,
             }),
             ..CandidateFindings::default()
         };
-        let two = vec![did("mq-deadline", 50.0, 7.0), did("bfq", 10.0, 0.1)];
+        let two = vec![did("mq-deadline", 50.0, 0.1, 1.0), did("bfq", 10.0, 0.9, 0.5)];
         assert_eq!(won(two.clone(), Goal::Fairness), "bfq");
         assert_eq!(won(two, Goal::Throughput), "mq-deadline");
+        // Fewer bytes, because the small requests are served as well, are not less work.
+        let two = vec![did("none", 50.0, 0.1, 0.9), did("mqfq", 30.0, 1.0, 0.95)];
+        assert_eq!(won(two, Goal::Balanced), "mqfq");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::recommendation::Recommendation;
 use crate::rules::settings::trials;
 use crate::rules::{Case, recommend};
 use crate::score::{Goal, STREAMS};
+use crate::solo;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Numbers of parallel streams that are measured.
@@ -196,7 +197,14 @@ impl Tuner {
         // If this batch was a longer repetition, the shorter runs were removed already.
         self.measurements
             .retain(|run| run.experiment.set < FIRST_SET_OF_CANDIDATES || !missing.contains(&spec_of(run)));
-        self.measurements.extend(answers.into_iter().filter(|run| !missing.contains(&spec_of(run))));
+        let rates = solo::rates(&self.measurements, &self.request.load);
+        let rated = |mut run: Measurement| {
+            if run.experiment.workload == Probe::Load.name() {
+                run.solo_rates.clone_from(&rates);
+            }
+            run
+        };
+        self.measurements.extend(answers.into_iter().filter(|run| !missing.contains(&spec_of(run))).map(rated));
     }
 
     /// Sets the time that has passed since the beginning by a real clock, which replaces the sum of
@@ -296,6 +304,11 @@ impl Tuner {
         if self.device.is_rotational && self.device.host != HostKind::Engine {
             probes.extend(ZONES.map(Probe::Zone));
         }
+        let of_load = |(index, kind): (u32, u32)| {
+            let is_first = index == kind && !self.request.load[index as usize].jobs.is_empty();
+            is_first.then(|| [false, true].map(|is_full| Probe::Solo { group: index, is_full }))
+        };
+        probes.extend((0..).zip(solo::kinds(&self.request.load)).filter_map(of_load).flatten());
         self.under_bare(probes)
     }
 

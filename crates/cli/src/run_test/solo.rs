@@ -6,11 +6,9 @@ use std::collections::BTreeMap;
 
 use hoistway_block::Nanos;
 use hoistway_block::time::SECOND;
-use hoistway_experiment::group::LowLimits;
-use hoistway_experiment::job::Job;
 use hoistway_experiment::measurement::SoloRates;
-use hoistway_experiment::solo::{crowd, outstanding};
-use hoistway_experiment::{Experiment, Group, Limits, Measurement, SchedulerSpec, Weight};
+use hoistway_experiment::solo::{self, crowd, hard, outstanding};
+use hoistway_experiment::{Experiment, Group, Limits, Measurement, SchedulerSpec};
 
 use super::run::RunSettings;
 use crate::exit::{Error, Reporter};
@@ -107,13 +105,7 @@ impl Solo {
             let mut rates = vec![SoloRates::default(); groups];
             for Pair { group, runs: [alone, full] } in pairs {
                 let (Some(alone), Some(full)) = (&made[alone], &made[full]) else { continue };
-                rates[group] = SoloRates {
-                    device_ns_per_s: alone.per_s(alone.groups.iter().map(|group| group.device_ns()).sum()),
-                    bytes_per_s: alone.bytes_per_s(),
-                    ios_per_s: alone.ios_per_s(),
-                    full_bytes_per_s: full.bytes_per_s(),
-                    full_ios_per_s: full.ios_per_s(),
-                };
+                rates[group] = SoloRates::of(alone, full);
             }
             self.rates.insert(key, rates);
         }
@@ -134,7 +126,6 @@ impl Solo {
             if self.rates.contains_key(&key) || pairs.contains_key(&key) {
                 continue;
             }
-            let population = experiment.groups.iter().map(outstanding).sum();
             let mut place = |kind: Kind| match kinds.iter().position(|known| known.key == kind.key) {
                 Some(at) => at,
                 None => {
@@ -144,8 +135,8 @@ impl Solo {
             };
             let busy = experiment.groups.iter().enumerate().filter(|(_, group)| !group.jobs.is_empty());
             let of_group = |(index, group): (usize, &Group)| {
-                let alone = self.kind(experiment, group, ALONE, limited_parents(experiment, group));
-                let crowd = self.kind(experiment, &crowd(group, population), "in a crowd", Vec::new());
+                let alone = self.kind(experiment, group, ALONE, solo::alone(&experiment.groups, index));
+                let crowd = self.kind(experiment, group, "in a crowd", solo::full(&experiment.groups, index));
                 Pair { group: index, runs: [place(alone), place(crowd)] }
             };
             let of_test = (experiment.groups.len(), busy.map(of_group).collect());
@@ -154,30 +145,19 @@ impl Solo {
         (pairs, kinds)
     }
 
-    /// A run of one group below `parents`.
-    fn kind(&self, experiment: &Experiment, group: &Group, what: &str, parents: Vec<Group>) -> Kind {
-        let there = Group {
-            weight: Weight::DEFAULT,
-            leaf_weight: None,
-            start_ns: 0,
-            stop_ns: None,
-            limits: hard(&group.limits),
-            ..group.clone()
-        };
+    /// A solo run of a group, with these groups.
+    fn kind(&self, experiment: &Experiment, group: &Group, what: &str, groups: Vec<Group>) -> Kind {
         let runtime_ns = if self.host == HostName::Simulator { Nanos::MAX } else { SHORT_NS };
         let run = Experiment {
             workload: format!("{} {} {what}", experiment.workload, group.path),
             scheduler: self.scheduler.clone(),
             limiters: if what == ALONE { caps(experiment) } else { Vec::new() },
-            groups: parents.iter().cloned().chain([there.clone()]).collect(),
+            groups: groups.clone().into(),
             set: 1,
             runtime_ns: experiment.runtime_ns.min(runtime_ns),
             ..experiment.clone()
         };
-        let nameless = |job: &Job| Job { name: String::new(), group: String::new(), ..job.clone() };
-        let path = if parents.is_empty() { String::new() } else { there.path.clone() };
-        let unnamed = Group { path, jobs: there.jobs.iter().map(nameless).collect(), ..there };
-        let groups = parents.into_iter().chain([unnamed]).collect();
+        let groups = solo::nameless(groups).into();
         let key = Experiment { workload: String::new(), groups, threads: 1, ..run.clone() };
         Kind { key, run }
     }
@@ -201,11 +181,9 @@ pub fn is_wanted(arguments: &TestArguments) -> bool {
 }
 
 /// Whether groups share the device for a given time. A run that lasts until its work is done moves
-/// the same bytes under every scheduler, and a recording has no rate alone.
+/// the same bytes under every scheduler.
 fn is_judged(experiment: &Experiment) -> bool {
-    let busy = experiment.groups.iter().filter(|group| !group.jobs.is_empty()).count();
-    let is_recorded = experiment.groups.iter().flat_map(|group| &group.jobs).any(|job| job.replay.is_some());
-    busy > 1 && experiment.runtime_ns < Experiment::UNTIL_DONE_NS && !is_recorded
+    solo::is_judged(&experiment.groups) && experiment.runtime_ns < Experiment::UNTIL_DONE_NS
 }
 
 /// The limiters of a solo run: those that enforce the rates that the user set for groups. Others, as
@@ -214,22 +192,6 @@ fn caps(experiment: &Experiment) -> Vec<SchedulerSpec> {
     let by = experiment.rates_by();
     let is_capped = experiment.groups.iter().any(|group| hard(&group.limits) != Limits::NONE);
     experiment.limiters.iter().filter(|limiter| is_capped && limiter.name == by).cloned().collect()
-}
-
-/// The limits that bind a group by itself: rates, but neither a target of latency, which binds its
-/// siblings, nor a best-effort rate.
-fn hard(limits: &Limits) -> Limits {
-    Limits { low: LowLimits::NONE, latency_target_us: 0, ..*limits }
-}
-
-/// The groups above this one that have limits, without jobs.
-fn limited_parents(experiment: &Experiment, group: &Group) -> Vec<Group> {
-    let is_parent = |other: &&Group| {
-        let is_above = group.path.strip_prefix(other.path.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        is_above && other.limits != Limits::default()
-    };
-    let idle = |parent: &Group| Group { jobs: Vec::new(), limits: hard(&parent.limits), ..parent.clone() };
-    experiment.groups.iter().filter(is_parent).map(idle).collect()
 }
 
 /// These groups with only the one of this index, which keeps the device full.

@@ -92,5 +92,10 @@ fn of_trace(
             "at recorded times every scheduler that keeps up has the same throughput; --pace closed measures the largest",
         );
     }
+    if probing.goal == hoistway_tune::Goal::Fairness {
+        reporter.note(
+            "a recording does not tell what its groups can claim, so that isolation is not known; a job file (trace convert) does",
+        );
+    }
     Ok(Load { groups: plan.groups.to_vec(), length_ns })
 }

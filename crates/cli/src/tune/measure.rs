@@ -6,7 +6,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use hoistway_experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError};
-use hoistway_tune::{Batch, Tuner};
+use hoistway_tune::{Batch, Probe, Tuner};
 
 use crate::exit::{Error, Reporter};
 use crate::interrupt::Interrupt;
@@ -55,10 +55,7 @@ impl Bench<'_> {
     ) -> Result<Vec<Measurement>, Error> {
         reporter.line(&format!("{}: {} runs, {}", batch.title, batch.experiments.len(), length(&batch.experiments)));
         batch.what.iter().for_each(|what| reporter.line(&format!("  {what}")));
-        let checker = self.host();
-        for experiment in &batch.experiments {
-            checker.check(experiment)?;
-        }
+        let experiments = self.possible(batch, reporter)?;
         let run_settings = RunSettings {
             host: &|| self.host(),
             workers: if self.host == HostName::Simulator { machine::cpus() } else { 1 },
@@ -68,12 +65,12 @@ impl Bench<'_> {
             dispatches: &|_| 0,
         };
         let mut measurements = Vec::new();
-        display.expect(batch.experiments.len(), &[1]);
+        display.expect(experiments.len(), &[1]);
         let began = Instant::now();
         // Real runs take longer than their ramp and window, so the time budget is checked before
         // each of them. Simulated runs are not bounded here, so all can share the workers at once.
-        let at_a_time = if self.host == HostName::Simulator { batch.experiments.len().max(1) } else { 1 };
-        for experiments in batch.experiments.chunks(at_a_time) {
+        let at_a_time = if self.host == HostName::Simulator { experiments.len().max(1) } else { 1 };
+        for experiments in experiments.chunks(at_a_time) {
             let is_over = self.host != HostName::Simulator && left.is_some_and(|left| began.elapsed() >= left);
             if is_over || self.interrupt.is_asked() {
                 break;
@@ -88,6 +85,24 @@ impl Bench<'_> {
         measurements
             .sort_by_cached_key(|run| batch.experiments.iter().position(|experiment| *experiment == run.experiment));
         Ok(measurements)
+    }
+
+    /// The runs of a batch without those of single groups that the host cannot make: only isolation is
+    /// unknown without them.
+    fn possible(&self, batch: &Batch, reporter: Reporter) -> Result<Vec<Experiment>, Error> {
+        let checker = self.host();
+        let mut possible = Vec::new();
+        for experiment in &batch.experiments {
+            match checker.check(experiment) {
+                Ok(()) => possible.push(experiment.clone()),
+                Err(refusal) if Probe::is_solo(experiment) => reporter.note(format!(
+                    "isolation is not known: {} is not possible: {}",
+                    experiment.workload, refusal.message
+                )),
+                Err(refusal) => return Err(refusal.into()),
+            }
+        }
+        Ok(possible)
     }
 
     /// Measures until the tuner needs nothing more; `None` after a signal.

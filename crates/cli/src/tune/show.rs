@@ -13,6 +13,11 @@ const LEGEND: &str =
     "  p99: a random reader's wait beside 4 sequential readers or writers; 1:8: shares of two groups of that weight
   isolation, work: mean of these three; got / entitled of who is worst off, and what the device did of what it can
 ";
+/// The same of the user's load.
+const LEGEND_OF_LOAD: &str =
+    "  p99: of the group that waits longest; isolation: got / entitled of who is worst off, and work: what the device did
+  of what it can, both measured against runs of each group alone and of the device full of its requests
+";
 
 /// The whole text.
 pub fn text(device: &Device, findings: &Findings, recommendation: &Recommendation) -> String {
@@ -122,7 +127,11 @@ fn table(findings: &Findings, recommendation: &Recommendation) -> String {
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    if !has_load {
+    if has_load {
+        let is_judged =
+            findings.candidates.iter().any(|it| it.load.as_ref().is_some_and(|load| load.isolation.is_some()));
+        text.push_str(if is_judged { LEGEND_OF_LOAD } else { "" });
+    } else {
         text.push_str(LEGEND);
         let is_few = |among: &Option<Among>| {
             among.as_ref().is_some_and(|it| it.reads.is_some_and(|reads| reads < READS_OF_A_P99))
@@ -135,7 +144,7 @@ fn table(findings: &Findings, recommendation: &Recommendation) -> String {
 }
 
 fn head_row(has_load: bool, knee: u32) -> Vec<String> {
-    let load = ["", "load MB/s", "p99", "shares", "score", ""];
+    let load = ["", "your load", "p99", "isolation", "work", "score", ""];
     let random = format!("4K rand x{knee}");
     let probes = ["", "streams x8", &random, "p99 + readers", "+ writers", "1:8", "isolation", "work", "score", ""];
     if has_load { load.map(str::to_owned).to_vec() } else { probes.map(str::to_owned).to_vec() }
@@ -154,8 +163,8 @@ fn row(
         let load = candidate.load.as_ref();
         cells.push(load.map_or_else(dash, |load| megabytes(load.bytes_per_s.mean)));
         cells.push(load.map_or_else(dash, |load| time(load.p99_ns.mean)));
-        let error = load.and_then(|load| load.share_error);
-        cells.push(error.map_or_else(dash, |error| format!("{:.0} % off", error.mean * 100.0)));
+        let parts = [load.and_then(|load| load.isolation), load.and_then(|load| load.work)];
+        cells.extend(parts.map(|part| part.map_or_else(dash, |part| format!("{:.0} %", part.mean * 100.0))));
     } else {
         cells.push(candidate.streams_of(8).map_or_else(dash, |rate| megabytes(rate.mean)));
         cells.push(

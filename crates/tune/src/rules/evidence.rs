@@ -39,7 +39,7 @@ pub fn against(case: &Case<'_>, old: &SchedulerSpec, new: &SchedulerSpec) -> Str
     let knee = case.findings.knee();
     let random = |it: &CandidateFindings| it.random_at(knee).map(|step| step.ios_per_s);
     let ios = |value: f64| format!("{value:.0}/s");
-    if case.goal == Goal::Fairness {
+    if case.goal == Goal::Fairness && after.load.is_none() {
         texts.push(of_shares(before.shares.as_ref(), after.shares.as_ref(), old == new));
     }
     let mut add =
@@ -64,9 +64,10 @@ pub fn against(case: &Case<'_>, old: &SchedulerSpec, new: &SchedulerSpec) -> Str
 /// Isolation and work of the mixed steps under both schedulers, such as `isolation 12 % -> 44 %, work
 /// of mixed loads 100 % -> 93 %`; `None` if they were not measured.
 pub fn mixed_figures(case: &Case<'_>, old: &SchedulerSpec, new: &SchedulerSpec) -> Option<String> {
-    let of = |spec: &SchedulerSpec| Some(case.findings.mixed(case.findings.of(spec)?));
+    // Of the user's load `against` tells both.
+    let candidate = |spec: &SchedulerSpec| case.findings.of(spec).filter(|it| it.load.is_none());
+    let of = |spec: &SchedulerSpec| Some(case.findings.mixed(candidate(spec)?));
     let (before, after) = (of(old)?, of(new)?);
-    let percent = |part: f64| format!("{:.0} %", part * 100.0);
     let isolation = format!("isolation {} -> {}", percent(before.isolation()?), percent(after.isolation()?));
     let work = format!("work of mixed loads {} -> {}", percent(before.work()?), percent(after.work()?));
     Some(format!("{isolation}, {work} of the device"))
@@ -88,10 +89,19 @@ fn of_shares(before: Option<&Shares>, after: Option<&Shares>, is_same: bool) -> 
 fn of_load(before: &CandidateFindings, after: &CandidateFindings) -> Vec<String> {
     let (Some(old), Some(new)) = (&before.load, &after.load) else { return Vec::new() };
     let is_same = before.spec == after.spec;
-    vec![
+    let mut texts = vec![
         pair("your load", &old.bytes_per_s, &new.bytes_per_s, is_same, &megabytes),
         pair("its p99", &old.p99_ns, &new.p99_ns, is_same, &ms),
-    ]
+    ];
+    let parts = [("isolation", old.isolation, new.isolation), ("work", old.work, new.work)];
+    let known = parts.iter().filter_map(|(what, old, new)| Some((what, old.as_ref()?, new.as_ref()?)));
+    texts.extend(known.map(|(what, old, new)| pair(what, old, new, is_same, &percent)));
+    texts
+}
+
+/// Formats a part for users.
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
 }
 
 fn pair(what: &str, old: &Estimate, new: &Estimate, is_same: bool, show: &dyn Fn(f64) -> String) -> String {
