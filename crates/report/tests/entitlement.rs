@@ -106,6 +106,17 @@ fn agreed(example: &Example, run: &Measurement) -> f64 {
     assert!(markdown::table(&results, &[50.0]).contains(&format!("| {percent} |")), "{percent}");
     let page = page::html(&results);
     assert!(page.matches(&percent).count() >= 2, "{percent} in picture and table of the page");
+    // The picture has the same yardstick, unless a group counts I/Os, which are no part of a bar of bytes.
+    if cell.groups.iter().all(|group| !run.solo_rates[group.index].counts_ios()) {
+        let entitled = &cell.entitlement.as_ref().unwrap().entitled_per_s;
+        for (group, per_s) in cell.groups.iter().zip(entitled) {
+            let part = 100.0 * per_s / entitled.iter().sum::<f64>();
+            let hint = format!("{} (weight {}): {part:.1}%", group.path, group.weight);
+            assert!(page.contains(&hint) && page.contains("what each is entitled to"), "{hint}");
+        }
+    } else {
+        assert!(page.contains("show the division by weight"));
+    }
     let document: serde_json::Value = serde_json::from_str(&json::result(&results).document()).expect("json");
     let shown = document["cells"][0]["isolation"].as_f64().expect("a number");
     assert!((shown - isolation).abs() < 1e-5, "{shown} {isolation}");

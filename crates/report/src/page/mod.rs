@@ -165,8 +165,14 @@ fn workload(page: &mut String, block: &[Cell<'_>]) {
     page.push_str(&tiles(&highest));
     section(page, "Total throughput", "All groups together. Higher is better.", &throughput::chart(block));
     if let Some(chart) = shares::chart(&highest) {
+        let marks = match shares::yardstick(last) {
+            "entitled" => {
+                "what each is entitled to: what it achieves alone, at most its part by weight and of what others leave"
+            }
+            _ => "the division by weight",
+        };
         let note = format!(
-            "Each bar is the total throughput, divided into what the groups got. The marks ▾ show the division by weight.{at}"
+            "Each bar is the total throughput, divided into what the groups got. The marks ▾ show {marks}.{at}"
         );
         section(page, "Who got what", &note, &chart);
     }

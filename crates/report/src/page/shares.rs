@@ -1,6 +1,8 @@
-//! Shares: a bar per scheduler, divided by the groups' shares, with marks at the due shares.
+//! Shares: a bar per scheduler, divided by the groups' shares, with marks at what they are entitled to, or at
+//! the division by weight where that is not known.
 
 use hoistway_experiment::cell::Cell;
+use hoistway_experiment::measurement::SoloRates;
 use hoistway_experiment::share::Fairness;
 
 use super::chart_width::{ChartWidth, both};
@@ -48,10 +50,11 @@ fn draw(shown: &[(&Cell<'_>, &Fairness)], chart_width: ChartWidth) -> String {
         Svg::new(chart_width.width(), height, "Share of each group under each scheduler, with marks at the due share");
     let figure = if first.entitlement.is_some() { "isolation" } else { "furthest from due" };
     let last = at.top + at.row * (shown.len() - 1) as f64 + THICK + 8.0;
-    for edge in edges(&expected.due) {
+    let due = due_of(first, expected);
+    for edge in edges(&due) {
         svg.line("due-guide", (at.left + edge * at.bar, 46.0), (at.left + edge * at.bar, last));
     }
-    let parts = parts(first, &expected.due, at);
+    let parts = parts(first, &due, at);
     for part in &parts {
         // About 7.4 units per character at this size.
         let room = characters(part.width, 7.4);
@@ -59,10 +62,10 @@ fn draw(shown: &[(&Cell<'_>, &Fairness)], chart_width: ChartWidth) -> String {
         svg.text(&class, Anchor::Middle, (part.x + part.width / 2.0, 14.0), &shortened(part.name, room.max(1)));
     }
     if chart_width.is_narrow() {
-        svg.text("caption", Anchor::Start, (at.left, 62.0), "above: due by weight");
+        svg.text("caption", Anchor::Start, (at.left, 62.0), &format!("above: {}", yardstick(first)));
         svg.text("caption", Anchor::End, (chart_width.width() - 4.0, 62.0), figure);
     } else {
-        svg.text("caption", Anchor::End, (at.left - 14.0, 37.0), "due by weight");
+        svg.text("caption", Anchor::End, (at.left - 14.0, 37.0), yardstick(first));
         svg.text("caption", Anchor::Start, (at.left + at.bar + 18.0, 37.0), figure);
     }
     fill(&mut svg, &parts, (22.0, 22.0));
@@ -82,7 +85,7 @@ fn draw(shown: &[(&Cell<'_>, &Fairness)], chart_width: ChartWidth) -> String {
         let figures = format!("{}: {}", scheduler(cell), got.join(", "));
         svg.series(&figures, (at.left, y + THICK + 16.0), chart_width.characters() * 5 / 8, |svg| {
             fill(svg, &parts, (y, THICK));
-            due_marks(svg, fairness, at, y);
+            due_marks(svg, &due_of(cell, fairness), at, y);
             write(svg, &parts, (y, THICK), true);
         });
         let word = match &cell.entitlement {
@@ -93,6 +96,25 @@ fn draw(shown: &[(&Cell<'_>, &Fairness)], chart_width: ChartWidth) -> String {
         svg.text("strong", error_anchor, error_at, &word);
     }
     svg.finish()
+}
+
+/// The groups' entitlements in bytes as parts of their sum; `None` if they are not known, or count I/Os.
+fn entitled_parts(cell: &Cell<'_>) -> Option<Vec<f64>> {
+    let entitled = &cell.entitlement.as_ref()?.entitled_per_s;
+    let counts_ios = |index: usize| cell.runs[0].solo_rates.get(index).is_some_and(SoloRates::counts_ios);
+    let sum: f64 = entitled.iter().sum();
+    let is_in_bytes = sum > 0.0 && !cell.groups.iter().any(|group| counts_ios(group.index));
+    is_in_bytes.then(|| entitled.iter().map(|per_s| per_s / sum).collect())
+}
+
+/// The parts that the marks show.
+fn due_of(cell: &Cell<'_>, fairness: &Fairness) -> Vec<f64> {
+    entitled_parts(cell).unwrap_or_else(|| fairness.due.clone())
+}
+
+/// What the marks show, in words.
+pub(super) fn yardstick(cell: &Cell<'_>) -> &'static str {
+    if entitled_parts(cell).is_some() { "entitled" } else { "due by weight" }
 }
 
 /// One group's part of a bar.
@@ -158,8 +180,8 @@ fn edges(parts: &[f64]) -> Vec<f64> {
 }
 
 /// Marks at the borders between the due shares, above and below the bar.
-fn due_marks(svg: &mut Svg, fairness: &Fairness, at: Place, y: f64) {
-    for edge in edges(&fairness.due) {
+fn due_marks(svg: &mut Svg, due: &[f64], at: Place, y: f64) {
+    for edge in edges(due) {
         let x = at.left + edge * at.bar - 0.75;
         // The mark is open in the middle, where the figures are.
         svg.line("due", (x, y - 4.0), (x, y + 8.0));

@@ -157,7 +157,7 @@ export class LaneView {
     const list = (of) => window.tenants.map((it, tenant) => `${names[tenant]} ${of(it)}`).join(", ");
     this.get(".throughput").setAttribute("aria-label", `Throughput in MiB per second: ${list((it) => rate(it.rate))}`);
     this.get(".latency").setAttribute("aria-label", `99th percentile of latency: ${list((it) => time(it.p99))}`);
-    this.get(".total").textContent = window.spanNs > 0 ? `${rate(window.rate)} in the last ${time(window.spanNs)}; the line is what is due` : "";
+    this.get(".total").textContent = window.spanNs > 0 ? `in MiB/s; all together ${rate(window.rate)} in the last ${time(window.spanNs)}` : "";
     this.get(".words").textContent = explain({
       state: this.app.state, spec: this.spec, entry: this.entry, facts: this.facts, lane, window, best,
     });
