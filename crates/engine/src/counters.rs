@@ -151,6 +151,15 @@ impl Tally {
         self.service_ns += outcome.service_ns;
         self.total_ns += outcome.total_ns;
     }
+
+    fn add(&mut self, other: &Tally) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.queue_ns += other.queue_ns;
+        self.service_ns += other.service_ns;
+        self.total_ns += other.total_ns;
+    }
 }
 
 /// The result and times of one request.
@@ -175,6 +184,11 @@ impl Sums {
     #[inline]
     pub(crate) fn count(&mut self, outcome: &Outcome) {
         self.by_kind[outcome.kind as usize].count(outcome);
+    }
+
+    /// Adds the figures of another connection of the same client.
+    pub fn add(&mut self, other: &Sums) {
+        self.by_kind.iter_mut().zip(&other.by_kind).for_each(|(own, other)| own.add(other));
     }
 
     /// The figures of one kind.

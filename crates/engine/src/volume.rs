@@ -1,5 +1,6 @@
 //! The engine's public interface: a handle on a shard, its volumes, groups and clients.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
@@ -17,8 +18,8 @@ use crate::protocol::Protocol;
 use crate::saturation::Saturation;
 use crate::settings::ShardSettings;
 use crate::shard::{
-    Attachment, Core, DrainReport, LocalClient, LocalClientId, Locked, LoopSettings, OnEnd, Threads, TraceSink,
-    UblkDevice, Worker,
+    Attachment, Core, DrainReport, LocalClient, LocalClientId, Locked, LoopSettings, OnEnd, Stage, Threads, TraceSink,
+    UblkDevice, UblkShared, Worker,
 };
 use crate::turn::{ConnectionBounds, TurnSettings};
 
@@ -251,7 +252,21 @@ impl ShardHandle {
         &self,
         job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<Result<T, EngineError>, EngineError> {
-        let mailbox = self.inner.threads.worker_for_client()?;
+        self.ask_for_queue(&mut BTreeSet::new(), job)
+    }
+
+    /// [`ShardHandle::ask_for_client`] for a queue of a client, whose queues are to be on different workers.
+    /// `used` has those of its queues so far, and gets this one's.
+    fn ask_for_queue<T: Send + 'static>(
+        &self,
+        used: &mut BTreeSet<usize>,
+        job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<Result<T, EngineError>, EngineError> {
+        let (worker, mailbox) = self.inner.threads.worker_for_client(used)?;
+        if !used.insert(worker) {
+            // Every worker has one: another round begins.
+            *used = BTreeSet::from([worker]);
+        }
         self.inner.threads.ask_worker(&mailbox, |worker, core| {
             let added = job(worker, core);
             if added.is_err() {
@@ -453,11 +468,18 @@ impl ShardHandle {
         self.ask_for_client(|worker, core| worker.attach(core, attachment))?.map(ConnectionId)
     }
 
-    /// Serves a ublk device. Its requests count for `group`. The caller starts the device afterwards,
-    /// which waits until the shard has fetched every tag. Returns a note for the user, if there is one.
+    /// The number of queues that a client of several is served by at the same time: as many as there may be
+    /// threads, and processors to run them.
+    pub fn parallel_queues(&self) -> usize {
+        self.inner.threads.most().min(hoistway_linux::thread::processors()).max(1)
+    }
+
+    /// Serves a ublk device, its queues on different threads as far as there are some. Its requests count for
+    /// `group`. The caller starts the device afterwards, which waits until the shard has fetched every tag.
+    /// Returns a note for the user, if there is one.
     ///
     /// # Errors
-    /// No connection or memory is free, or the volume or group does not exist.
+    /// No connection or memory is free, or the volume or group does not exist. Then none of its queues is served.
     pub fn attach_ublk(
         &self,
         device: UblkDevice,
@@ -465,7 +487,21 @@ impl ShardHandle {
         group: GroupHandle,
     ) -> Result<Option<String>, EngineError> {
         self.end_gone(volume.0)?;
-        self.ask_for_client(move |worker, core| worker.attach_ublk(core, device, volume.0, group.0))?
+        let (shared, queues) = UblkShared::new(device);
+        let (mut used, mut clients, mut note) = (BTreeSet::new(), Vec::new(), None);
+        let attached = queues.into_iter().try_for_each(|queue| {
+            let shared = Arc::clone(&shared);
+            let attach = move |worker: &mut Worker, core: &mut Locked<'_>| {
+                worker.attach_ublk_queue(core, shared, queue, (volume, group))
+            };
+            let (client, of_thread) = self.ask_for_queue(&mut used, attach)??;
+            clients.push(client);
+            note = note.take().or(of_thread);
+            Ok(())
+        });
+        shared.set_stage(if attached.is_ok() { Stage::Serving } else { Stage::Abandoned });
+        clients.into_iter().for_each(|client| self.wake(client));
+        attached.map(|()| note)
     }
 
     /// Closes a client's connection. `None` if nothing is left of it; otherwise the caller may wait for that.
@@ -497,10 +533,24 @@ impl ShardHandle {
         client: Box<dyn LocalClient>,
         connections: Vec<LocalConnection>,
     ) -> Result<LocalClientId, EngineError> {
-        let volumes: std::collections::BTreeSet<u32> =
-            connections.iter().map(|connection| connection.volume.0).collect();
+        self.add_local_client_beside(&[], client, connections)
+    }
+
+    /// [`ShardHandle::add_local_client`] for a client whose `others` do the same work: it gets a thread that none of
+    /// them has, as long as there may be one.
+    ///
+    /// # Errors
+    /// As [`ShardHandle::add_local_client`].
+    pub fn add_local_client_beside(
+        &self,
+        others: &[LocalClientId],
+        client: Box<dyn LocalClient>,
+        connections: Vec<LocalConnection>,
+    ) -> Result<LocalClientId, EngineError> {
+        let volumes: BTreeSet<u32> = connections.iter().map(|connection| connection.volume.0).collect();
         volumes.into_iter().try_for_each(|volume| self.end_gone(volume))?;
-        self.ask_for_client(move |worker, core| worker.add_local_client(core, client, &connections))?
+        let mut used = others.iter().map(|other| other.worker).collect();
+        self.ask_for_queue(&mut used, move |worker, core| worker.add_local_client(core, client, &connections))?
     }
 
     /// The contexts of a local client's requests, by connection.

@@ -10,6 +10,8 @@
 //! order.
 #![allow(unsafe_code)]
 
+mod ublk;
+
 use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -17,6 +19,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
+
+pub use ublk::UblkTag;
 
 use crate::buffer::{Arena, Span};
 use crate::window::{Window, is_outside};
@@ -35,9 +39,6 @@ const SMALLEST_PIECE_BITS: u32 = 21;
 const MAX_PIECES: u64 = 1 << 14;
 /// Gathers allocated at the start; more are allocated when more are in flight at once.
 const GATHERS: u16 = 128;
-/// UBLK_U_IO_FETCH_REQ and UBLK_U_IO_COMMIT_AND_FETCH_REQ of include/uapi/linux/ublk_cmd.h.
-const UBLK_FETCH: u32 = 0xc010_7520;
-const UBLK_COMMIT_AND_FETCH: u32 = 0xc010_7521;
 /// Worker threads that the kernel may start for requests that block. The default is four for each processor, all of
 /// which one file's requests could take; they are started only while others are blocked.
 const BLOCKED_WORKERS: u32 = 512;
@@ -252,18 +253,6 @@ impl Ring {
         Ok(FileId(index))
     }
 
-    /// Takes over the file of a ublk queue. It is not registered, because before Linux 6.13 the kernel
-    /// closes a registered file only after all requests on any registered file that were submitted
-    /// before its removal, and the device cannot be deleted until then.
-    ///
-    /// # Errors
-    /// `EMFILE` when the table is full; the file is then closed.
-    pub fn add_ublk_queue(&mut self, file: OwnedFd) -> io::Result<FileId> {
-        let index = self.free_files.pop().ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
-        self.files[index as usize] = Some(file);
-        Ok(FileId(index))
-    }
-
     /// The open file behind an id; `None` once it was removed.
     #[inline]
     pub fn file(&self, id: FileId) -> Option<BorrowedFd<'_>> {
@@ -468,29 +457,6 @@ impl Ring {
             |fd| opcode::PollAdd::new(fd, events).build(),
             |fd| opcode::PollAdd::new(fd, events).build(),
         );
-        self.push(with_token(entry, token));
-    }
-
-    /// Waits for the next request of a ublk queue's tag. `buffer` is for its data, unless the device
-    /// copies by reading and writing the file. The result is 0 when a request has come, and negative
-    /// when the device stops.
-    pub fn ublk_fetch(&mut self, token: u64, queue: FileId, tag: u16, buffer: Option<Span>) {
-        self.ublk_command(token, queue, UBLK_FETCH, tag, 0, buffer);
-    }
-
-    /// Answers a tag's request with `result` (bytes, or a negative errno) and waits for the next.
-    pub fn ublk_commit_and_fetch(&mut self, token: u64, queue: FileId, tag: u16, result: i32, buffer: Option<Span>) {
-        self.ublk_command(token, queue, UBLK_COMMIT_AND_FETCH, tag, result, buffer);
-    }
-
-    fn ublk_command(&mut self, token: u64, queue: FileId, operation: u32, tag: u16, result: i32, buffer: Option<Span>) {
-        // struct ublksrv_io_cmd { q_id, tag, result, addr } of include/uapi/linux/ublk_cmd.h.
-        let address = buffer.map_or(0, |span| self.arena.address(span).expose_provenance() as u64);
-        let mut command = [0; 16];
-        command[2..4].copy_from_slice(&tag.to_ne_bytes());
-        command[4..8].copy_from_slice(&result.to_ne_bytes());
-        command[8..16].copy_from_slice(&address.to_ne_bytes());
-        let entry = opcode::UringCmd16::new(types::Fd(self.raw(queue)), operation).cmd(command).build();
         self.push(with_token(entry, token));
     }
 

@@ -48,7 +48,12 @@ fn remarks(export: &Value) -> impl Iterator<Item = String> {
         format!("answered writes may be lost, because {why}; FLUSH and FUA fail until it is opened again")
     });
     let note = export["note"].as_str().map(|_| words(&export["note"]));
-    [damage, note].into_iter().flatten().map(move |remark| format!("    {name}: {remark}"))
+    let disk = export["ublk"].as_object().map(|disk| {
+        let (node, features) = (words(&export["node"]), list(&export["ublk"], "features"));
+        let features: Vec<String> = features.iter().map(|feature| words(feature).replace('_', " ")).collect();
+        format!("{node} has {} queues; {}", disk["queues"], features.join(", "))
+    });
+    [damage, note, disk].into_iter().flatten().map(move |remark| format!("    {name}: {remark}"))
 }
 
 fn cells(export: &Value, connections: &[&Value]) -> Vec<String> {

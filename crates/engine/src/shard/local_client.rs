@@ -7,7 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use hoistway_block::Nanos;
 use hoistway_linux::Slot;
 use hoistway_linux::buffer::{Arena, Span};
-use hoistway_linux::ring::{FileId, Ring};
+use hoistway_linux::ring::{FileId, Ring, UblkTag};
 use hoistway_linux::window::{self, Attached, Window};
 
 use super::shared::{Core, Locked, Route, unlocked};
@@ -429,12 +429,9 @@ impl ClientContext<'_> {
     }
 
     /// Fetches the next request of a ublk queue's tag, after answering the last one with `result`.
-    pub(super) fn fetch(&mut self, queue: FileId, tag: u16, result: Option<i32>, buffer: Option<Span>) {
-        let token = Token::Local { client: self.index, key: tag }.pack();
-        match result {
-            None => self.ring.ublk_fetch(token, queue, tag, buffer),
-            Some(result) => self.ring.ublk_commit_and_fetch(token, queue, tag, result, buffer),
-        }
+    pub(super) fn fetch(&mut self, tag: UblkTag, result: Option<i32>, buffer: Option<Span>) {
+        let token = Token::Local { client: self.index, key: tag.tag }.pack();
+        self.ring.ublk_fetch(token, tag, result, buffer);
     }
 
     /// Closes the connections: what they have submitted and the device has not been given is dropped, and

@@ -49,6 +49,7 @@ pub(crate) use stream::Attachment;
 pub(crate) use threads::Threads;
 pub use threads::{DESCRIPTORS_OF_A_THREAD, most_threads};
 pub use ublk::UblkDevice;
+pub(crate) use ublk::{Stage, UblkShared};
 pub(crate) use volumes::MAX_VOLUMES;
 
 use crate::counters::LoopCounters;

@@ -90,29 +90,41 @@ impl Threads {
         &self.silence
     }
 
-    /// The mailbox of the worker with the fewest clients, or of a new one while every worker has some
-    /// and there may be more. It counts the client that will be attached.
+    /// The worker with the fewest clients, or a new one while every worker has some and there may be more. It
+    /// counts the client that will be attached. `besides` has the workers of the client's other queues, which are
+    /// chosen only where all are among them.
     ///
     /// # Errors
     /// The device does not answer.
-    pub fn worker_for_client(&self) -> Result<Arc<Mailbox>, EngineError> {
+    pub fn worker_for_client(&self, besides: &BTreeSet<usize>) -> Result<(usize, Arc<Mailbox>), EngineError> {
         let until = Instant::now() + ANSWER_TIMEOUT;
-        let least = self.under_lock(until, |core| core.least_loaded())?;
+        let least = self.under_lock(until, {
+            let besides = besides.clone();
+            move |core| core.least_loaded(&besides)
+        })?;
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if least.is_some_and(|(_, clients)| clients > 0)
+        if least.is_none_or(|(_, clients)| clients > 0)
             && threads.len() < self.most
             && let Ok(thread) = launch(&self.shared)
         {
             threads.push(thread);
         }
         drop(threads);
-        self.under_lock(until, |core| match core.least_loaded() {
-            None => Arc::clone(&self.first),
-            Some((worker, _)) => {
-                core.workers[worker].clients += 1;
-                Arc::clone(&core.workers[worker].mailbox)
+        let (first, besides) = (Arc::clone(&self.first), besides.clone());
+        self.under_lock(until, move |core| {
+            match core.least_loaded(&besides).or_else(|| core.least_loaded(&BTreeSet::new())) {
+                None => (0, first),
+                Some((worker, _)) => {
+                    core.workers[worker].clients += 1;
+                    (worker, Arc::clone(&core.workers[worker].mailbox))
+                }
             }
         })
+    }
+
+    /// The most threads that there may be.
+    pub fn most(&self) -> usize {
+        self.most
     }
 
     /// A worker's mailbox.
@@ -157,9 +169,10 @@ impl Core {
         workers.collect()
     }
 
-    fn least_loaded(&self) -> Option<(usize, usize)> {
+    /// The worker with the fewest clients, besides some, and their number.
+    fn least_loaded(&self, besides: &BTreeSet<usize>) -> Option<(usize, usize)> {
         let loads = self.workers.iter().map(|worker| worker.clients).enumerate();
-        loads.min_by_key(|&(_, clients)| clients)
+        loads.filter(|(worker, _)| !besides.contains(worker)).min_by_key(|&(_, clients)| clients)
     }
 
     /// Notes that a worker has ended; the last one releases the files.

@@ -1,42 +1,46 @@
-//! A ublk device's queue as a client on the shard's thread.
+//! A queue of a ublk device as a client on a worker's thread. The queues of a device are on different workers,
+//! as far as there are some.
 //!
 //! ```text
-//! fetch ─► completed 0 ─► request waits ─► engine ─► answer ─► commit_and_fetch ─► ...
-//!       └► completed < 0: the device stops; when the last tag has returned, the client closes
+//! every queue attached ─► fetch ─► completed 0 ─► request waits ─► engine ─► answer ─► fetch with result ─► ...
+//!                └► one could not be: all close        └► completed < 0: the device stops; when the last tag of the
+//!                                                          queue has returned, the client closes
 //! ```
 //! Where the kernel offers user copy, data is moved by reading and writing the character device;
 //! these calls copy memory and do not block. Otherwise each tag has a buffer in the arena.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use hoistway_block::Priority;
 use hoistway_linux::Slot;
 use hoistway_linux::buffer::Span;
-use hoistway_linux::ring::FileId;
+use hoistway_linux::ring::{FileId, UblkTag};
 use hoistway_linux::ublk::{Queue, commit_result};
 
 use super::shared::Core;
-use super::{Answer, ClientContext, Data, LocalClient, Payload, Worker};
+use super::{Answer, ClientContext, Data, LocalClient, LocalClientId, Payload, Worker};
 use crate::error::EngineError;
 use crate::protocol::{Failure, ublk};
 use crate::turn::ConnectionBounds;
-use crate::volume::LocalConnection;
+use crate::volume::{GroupHandle, LocalConnection, VolumeId};
 
 const EOPNOTSUPP: i32 = 95;
 
-/// A ublk device to be served, with its queue open.
+/// A ublk device to be served, with its queues open.
 pub struct UblkDevice {
-    /// Its queue.
-    pub queue: Queue,
+    /// Its queues.
+    pub queues: Vec<Queue>,
     /// Whether data is read from and written to the character device.
     pub has_user_copy: bool,
     /// The longest request, in bytes.
     pub max_io_bytes: u32,
     /// Its node, for status.
     pub label: String,
-    /// Called on the shard's thread when every tag has returned. Must not block.
-    pub on_closed: Option<Box<dyn FnOnce() + Send>>,
+    /// Called on a thread of the shard when every tag has returned. Must not block.
+    pub on_closed: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl std::fmt::Debug for UblkDevice {
@@ -45,9 +49,58 @@ impl std::fmt::Debug for UblkDevice {
     }
 }
 
+/// What the queues of a device share.
+pub(crate) struct UblkShared {
+    has_user_copy: bool,
+    max_io_bytes: u32,
+    label: String,
+    on_closed: Option<Box<dyn FnOnce() + Send + Sync>>,
+    /// A [`Stage`].
+    stage: AtomicU8,
+}
+
+/// How far a device is. The command that starts it waits until every tag of every queue was fetched, and
+/// would wait for ever for a queue that could not be attached, so none is fetched before all are.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    /// Queues are being attached.
+    Attaching,
+    /// Requests may be fetched.
+    Serving,
+    /// A queue could not be attached.
+    Abandoned,
+}
+
+impl UblkShared {
+    /// A device without its queues.
+    pub fn new(device: UblkDevice) -> (Arc<Self>, Vec<Queue>) {
+        let UblkDevice { queues, has_user_copy, max_io_bytes, label, on_closed } = device;
+        let stage = AtomicU8::new(Stage::Attaching as u8);
+        (Arc::new(Self { has_user_copy, max_io_bytes, label, on_closed, stage }), queues)
+    }
+
+    /// The caller wakes the clients of the queues afterwards.
+    pub fn set_stage(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Release);
+    }
+
+    fn is_at(&self, stage: Stage) -> bool {
+        self.stage.load(Ordering::Acquire) == stage as u8
+    }
+}
+
+impl Drop for UblkShared {
+    fn drop(&mut self) {
+        if let Some(on_closed) = self.on_closed.take() {
+            on_closed();
+        }
+    }
+}
+
 struct UblkClient {
-    device: UblkDevice,
-    /// The queue in the ring.
+    queue: Queue,
+    /// The device in the ring.
     file: FileId,
     has_begun: bool,
     /// One per tag where data is not copied by the character device.
@@ -58,6 +111,8 @@ struct UblkClient {
     waiting: VecDeque<u16>,
     /// Answers that were not committed yet.
     answers: Vec<(u16, Option<i32>)>,
+    /// Dropped last: nothing is left of the queue then.
+    device: Arc<UblkShared>,
 }
 
 impl UblkClient {
@@ -65,10 +120,15 @@ impl UblkClient {
         self.buffers.get(usize::from(tag)).map(|slot| Span::of(*slot, 0, slot.bytes()))
     }
 
+    fn fetch(&self, tag: u16, result: Option<i32>, context: &mut ClientContext<'_>) {
+        let of_ring = UblkTag { file: self.file, queue: self.queue.number(), tag };
+        context.fetch(of_ring, result, self.buffer(tag));
+    }
+
     fn begin(&mut self, context: &mut ClientContext<'_>) {
         self.has_begun = true;
         for tag in 0..self.open_tags {
-            context.fetch(self.file, tag, None, self.buffer(tag));
+            self.fetch(tag, None, context);
         }
     }
 
@@ -81,25 +141,27 @@ impl UblkClient {
 
 impl LocalClient for UblkClient {
     fn turn(&mut self, context: &mut ClientContext<'_>) {
-        if self.open_tags == 0 {
+        if self.open_tags == 0 || self.device.is_at(Stage::Abandoned) {
             return self.end(context);
         }
         if !self.has_begun {
-            return self.begin(context);
+            if self.device.is_at(Stage::Serving) {
+                self.begin(context);
+            }
+            return;
         }
-        let file = self.file;
         let mut answers = std::mem::take(&mut self.answers);
         for (tag, errno) in answers.drain(..) {
-            let result = commit_result(&self.device.queue.request(tag), errno);
-            context.fetch(file, tag, Some(result), self.buffer(tag));
+            let result = commit_result(&self.queue.request(tag), errno);
+            self.fetch(tag, Some(result), context);
         }
         self.answers = answers;
         while context.has_room(0) {
             let Some(tag) = self.waiting.pop_front() else { break };
-            let request = self.device.queue.request(tag);
+            let request = self.queue.request(tag);
             let Some(request) = ublk::translate(tag, &request) else {
                 let result = commit_result(&request, Some(EOPNOTSUPP));
-                context.fetch(file, tag, Some(result), self.buffer(tag));
+                self.fetch(tag, Some(result), context);
                 continue;
             };
             context.submit(0, request, &mut |offset_bytes, to| self.fill(0, u64::from(tag), offset_bytes, to));
@@ -111,8 +173,8 @@ impl LocalClient for UblkClient {
         let is_filled = match self.buffer(tag) {
             Some(buffer) => to.copy_from(buffer.behind(u32::try_from(offset_bytes).unwrap_or(u32::MAX))),
             None => {
-                let position_bytes = Queue::data_position_bytes(tag) + offset_bytes;
-                to.read_from(self.device.queue.file().as_fd(), position_bytes).is_ok()
+                let position_bytes = self.queue.data_position_bytes(tag) + offset_bytes;
+                to.read_from(self.queue.file().as_fd(), position_bytes).is_ok()
             }
         };
         if is_filled { Ok(()) } else { Err(Failure::Io) }
@@ -123,8 +185,8 @@ impl LocalClient for UblkClient {
         let is_taken = match self.buffer(tag) {
             Some(buffer) => from.copy_within(buffer.behind(u32::try_from(offset_bytes).unwrap_or(u32::MAX))),
             None => {
-                let position_bytes = Queue::data_position_bytes(tag) + offset_bytes;
-                from.write_to(self.device.queue.file().as_fd(), position_bytes).is_ok()
+                let position_bytes = self.queue.data_position_bytes(tag) + offset_bytes;
+                from.write_to(self.queue.file().as_fd(), position_bytes).is_ok()
             }
         };
         if is_taken { Ok(()) } else { Err(Failure::Io) }
@@ -152,31 +214,21 @@ impl LocalClient for UblkClient {
     }
 }
 
-impl Drop for UblkClient {
-    fn drop(&mut self) {
-        if let Some(on_closed) = self.device.on_closed.take() {
-            on_closed();
-        }
-    }
-}
-
 impl Worker {
-    /// Serves a ublk device from now on, as one connection. Returns a note if the thread could not be
-    /// protected under memory pressure: it might then wait for memory that is freed only by writes
+    /// Attaches a queue of a ublk device, as one connection. Returns its client, and a note if the thread could
+    /// not be protected under memory pressure: it might then wait for memory that is freed only by writes
     /// to this device, which it serves itself.
-    pub fn attach_ublk(
+    pub fn attach_ublk_queue(
         &mut self,
         core: &mut Core,
-        device: UblkDevice,
-        volume: u32,
-        group: u32,
-    ) -> Result<Option<String>, EngineError> {
+        device: Arc<UblkShared>,
+        queue: Queue,
+        (volume, group): (VolumeId, GroupHandle),
+    ) -> Result<(LocalClientId, Option<String>), EngineError> {
         let protection = hoistway_linux::ublk::protect_thread_from_reclaim();
         let label = device.label.clone();
-        let tags = device.queue.tags();
-        // The command that starts the device waits until every tag is fetched, and would wait for
-        // ever after a failure here. So everything that can fail is done before the first fetch.
-        let file = device.queue.duplicate().and_then(|file| self.ring.add_ublk_queue(file));
+        let tags = queue.tags();
+        let file = queue.duplicate().and_then(|file| self.ring.add_ublk_queue(file));
         let file =
             file.map_err(|error| EngineError::system(format!("{label}: {error}"), "raise the limit of open files"))?;
         let mut buffers = Vec::new();
@@ -190,29 +242,31 @@ impl Worker {
         }
         // The block layer bounds the requests by the tags, so the engine need not.
         let bounds = ConnectionBounds { requests: u32::from(tags), bytes: u64::MAX / 2, ..ConnectionBounds::default() };
-        let connection = LocalConnection {
-            volume: crate::volume::VolumeId(volume),
-            group: crate::volume::GroupHandle(group),
-            bounds,
-            priority: Priority::NONE,
-        };
+        let connection = LocalConnection { volume, group, bounds, priority: Priority::NONE };
         let client = UblkClient {
-            device,
+            queue,
             file,
             has_begun: false,
             buffers,
             open_tags: tags,
             waiting: VecDeque::with_capacity(usize::from(tags)),
             answers: Vec::with_capacity(usize::from(tags)),
+            device,
         };
         let given = client.buffers.clone();
-        if let Err(error) = self.add_local_client(core, Box::new(client), &[connection]) {
-            self.give_back(core, file, given);
-            return Err(error);
+        match self.add_local_client(core, Box::new(client), &[connection]) {
+            Err(error) => {
+                self.give_back(core, file, given);
+                Err(error)
+            }
+            Ok(client) => Ok((
+                client,
+                protection.err().map(|error| {
+                    let stalls = "the server may stall when the machine runs out of memory";
+                    format!("{label}: {stalls} ({error}); run it as root")
+                }),
+            )),
         }
-        Ok(protection.err().map(|error| {
-            format!("{label}: the server may stall when the machine runs out of memory ({error}); run it as root")
-        }))
     }
 
     fn give_back(&mut self, core: &mut Core, file: FileId, buffers: Vec<Slot>) {

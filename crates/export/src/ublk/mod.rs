@@ -19,13 +19,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hoistway_engine::{EngineError, ErrorKind, ShardHandle, UblkDevice, VolumeFacts, VolumeId};
-use hoistway_linux::ublk::{self, Control, DeviceInfo, Parameters, Queue, State, feature};
+use hoistway_linux::ublk::{self, Control, DeviceInfo, Parameters, Queue, Shape, State, feature};
 
 use note::Note;
 
 use crate::group_use::GroupUse;
 
-/// Requests in flight per device; the block layer keeps more waiting.
+/// Requests in flight per queue; the block layer keeps more waiting.
 const TAGS: u16 = 128;
 /// The longest request where the kernel copies (USER_COPY), and where each tag has a buffer.
 const MAX_IO_BYTES: u32 = 1 << 20;
@@ -37,7 +37,7 @@ const SECTOR_BYTES: u64 = 512;
 /// How long the kernel may take to notice a server's end.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
-/// How long a stopped device's queue may take to return its tags.
+/// How long a stopped device's queues may take to return their tags.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number of an export's device.
@@ -69,12 +69,11 @@ pub struct Source<'a> {
 /// A block device that this server serves.
 #[derive(Debug)]
 pub struct Disk {
-    number: u32,
+    info: DeviceInfo,
     export: String,
     /// Receives a message, or is disconnected, when every tag has returned.
     closed: Receiver<()>,
     note: Note,
-    outlives_server: bool,
 }
 
 impl Disk {
@@ -96,20 +95,13 @@ impl Disk {
             Number::Is(number) => Some(number),
         };
         let offered = control.features().map_err(failed)?;
-        let (user_copy, recovery) = if control.is_privileged() {
-            (offered & feature::USER_COPY, feature::USER_RECOVERY | feature::USER_RECOVERY_REISSUE)
-        } else {
-            (0, 0)
-        };
-        let features = recovery | user_copy;
-        let max_io_bytes = if user_copy != 0 { MAX_IO_BYTES } else { MAX_BUFFERED_IO_BYTES };
-        let info =
-            control.add(wanted, TAGS, max_io_bytes, features).map_err(|error| not_added(name, wanted, &error))?;
+        let shape = shape(source.shard.parallel_queues(), feature::wanted(offered, control.is_privileged(), false));
+        let info = control.add(wanted, &shape).map_err(|error| not_added(name, wanted, &error))?;
         let note = Note::new(info.number, source.shard.name(), name, source.facts.size_bytes);
         let begun = control
             .await_access(info.number)
             .map_err(|error| no_access(name, info.number, &error))
-            .and_then(|()| control.set_parameters(info.number, &parameters(source, max_io_bytes)).map_err(failed))
+            .and_then(|()| control.set_parameters(info.number, &parameters(source, shape.max_io_bytes)).map_err(failed))
             .and_then(|()| note.write().map_err(failed))
             .and_then(|()| Self::serve(source, &info, note))
             .and_then(|disk| control.start(info.number).map(|()| disk).map_err(failed));
@@ -118,7 +110,7 @@ impl Disk {
             let _ = control.delete(info.number);
             Note::remove_of(info.number);
         }
-        begun.inspect(|disk| leave_order_to_engine(disk.number))
+        begun.inspect(|disk| leave_order_to_engine(disk.info.number))
     }
 
     fn recover(mut control: Control, source: &Source<'_>, info: DeviceInfo, note: Note) -> Result<Self, EngineError> {
@@ -137,14 +129,14 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Gives the queue to the shard, which fetches every tag.
+    /// Gives the queues to the shard, which fetches every tag.
     fn serve(source: &Source<'_>, info: &DeviceInfo, note: Note) -> Result<Self, EngineError> {
         let (sender, closed) = mpsc::channel::<()>();
         let group = Arc::clone(source.group);
         let begin = Instant::now();
-        let queue = loop {
-            match Queue::open(info.number, info.tags) {
-                Ok(queue) => break queue,
+        let queues = loop {
+            match Queue::open_all(info) {
+                Ok(queues) => break queues,
                 // The last server's end is still being handled.
                 Err(error)
                     if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error())
@@ -156,7 +148,7 @@ impl Disk {
             }
         };
         let device = UblkDevice {
-            queue,
+            queues,
             has_user_copy: info.features & feature::USER_COPY != 0,
             max_io_bytes: info.max_io_bytes,
             label: ublk::node(info.number).display().to_string(),
@@ -165,13 +157,12 @@ impl Disk {
         if let Some(note) = source.shard.attach_ublk(device, source.volume, source.group.handle())? {
             tracing::info!(name: "disk", target: "device", export = source.export, "{note}");
         }
-        let outlives_server = info.features & feature::USER_RECOVERY != 0;
-        Ok(Self { number: info.number, export: source.export.to_owned(), closed, note, outlives_server })
+        Ok(Self { info: *info, export: source.export.to_owned(), closed, note })
     }
 
     /// Its node.
     pub fn node(&self) -> String {
-        ublk::node(self.number).display().to_string()
+        ublk::node(self.info.number).display().to_string()
     }
 
     /// Its export's name.
@@ -182,12 +173,22 @@ impl Disk {
     /// Whether its requests wait for the next server when this one ends; a device of a user without
     /// privileges ends with its server.
     pub fn outlives_server(&self) -> bool {
-        self.outlives_server
+        self.info.features & feature::USER_RECOVERY != 0
+    }
+
+    /// Its hardware queues.
+    pub fn queues(&self) -> u16 {
+        self.info.queues
+    }
+
+    /// The names of the driver's features in force that concern its users.
+    pub fn features(&self) -> Vec<&'static str> {
+        feature::names(self.info.features)
     }
 
     /// Its users in words; empty if there are none.
     pub fn users(&self) -> Vec<String> {
-        ublk::users(self.number)
+        ublk::users(self.info.number)
     }
 
     /// Tells the kernel that the volume has grown.
@@ -207,7 +208,7 @@ impl Disk {
         }
         let block_bytes = u64::from(logical_block_bytes(facts, min_block_bytes));
         let size_bytes = facts.size_bytes / block_bytes * block_bytes;
-        control.update_size(self.number, size_bytes / SECTOR_BYTES).map_err(failed)?;
+        control.update_size(self.info.number, size_bytes / SECTOR_BYTES).map_err(failed)?;
         // The next server finds the size that it will see.
         self.note.size_bytes = facts.size_bytes;
         self.note.write().map_err(|error| system(&self.export, &error))
@@ -220,16 +221,16 @@ impl Disk {
     pub fn remove(self) -> Result<(), EngineError> {
         let failed = |error: io::Error| system(&self.export, &error);
         let mut control = Control::open().map_err(failed)?;
-        control.stop(self.number).map_err(failed)?;
+        control.stop(self.info.number).map_err(failed)?;
         // The sender was dropped, which disconnects the channel, when nothing is left in the shard.
         if self.closed.recv_timeout(CLOSE_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             let message = format!("export '{}': {} did not return its requests", self.export, self.node());
             return Err(EngineError::system(message, "restart the server"));
         }
         // A device that ends with its server may still be open; others are removed only if not in use.
-        match self.outlives_server {
-            true => control.delete(self.number),
-            false => control.delete_without_waiting(self.number),
+        match self.outlives_server() {
+            true => control.delete(self.info.number),
+            false => control.delete_without_waiting(self.info.number),
         }
         .map_err(failed)?;
         self.note.remove();
@@ -361,6 +362,16 @@ fn is_alive(process: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // A process in state Z (zombie) or X (dead) has ended.
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// What a new device is to be. Where every tag has a buffer, the queues share the buffers that one queue would have.
+fn shape(queues: usize, features: u64) -> Shape {
+    let queues = u16::try_from(queues).unwrap_or(u16::MAX);
+    let (tags, max_io_bytes) = match features & feature::USER_COPY {
+        0 => ((TAGS / queues).max(1), MAX_BUFFERED_IO_BYTES),
+        _ => (TAGS, MAX_IO_BYTES),
+    };
+    Shape { queues, tags, max_io_bytes, features }
 }
 
 fn logical_block_bytes(facts: &VolumeFacts, min_block_bytes: u32) -> u32 {

@@ -12,7 +12,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fs::{Access, Mode, OFlags};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::{DeviceInfo, Parameters, State, feature, server_node, when_node_is_ready};
+use super::{DeviceInfo, Parameters, Shape, State, feature, server_node, when_node_is_ready};
 
 /// Of include/uapi/linux/prctl.h; the crate `libc` lacks it.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -113,19 +113,20 @@ impl Control {
         }
     }
 
-    /// Creates a device with one queue; returns it with the number that the kernel chose. Without
-    /// privileges the device is an unprivileged one, and its nodes must become accessible to this user.
+    /// Creates a device of this shape; returns it as the kernel made it, which has no more queues than
+    /// processors and only the features that it knows. Without privileges the device is an unprivileged
+    /// one, and its nodes must become accessible to this user.
     ///
     /// # Errors
     /// `EEXIST` if the number is taken, `ENOSPC` where there are too many, `EINVAL` for unknown
     /// features.
-    pub fn add(&mut self, number: Option<u32>, tags: u16, max_io_bytes: u32, features: u64) -> io::Result<DeviceInfo> {
+    pub fn add(&mut self, number: Option<u32>, shape: &Shape) -> io::Result<DeviceInfo> {
         let number = number.unwrap_or(ANY_NUMBER);
-        let features = features | if self.is_privileged { 0 } else { feature::UNPRIVILEGED };
+        let features = shape.features | if self.is_privileged { 0 } else { feature::UNPRIVILEGED };
         let mut info = [0; INFO_BYTES];
-        put(&mut info, 0, &1_u16.to_ne_bytes());
-        put(&mut info, 2, &tags.to_ne_bytes());
-        put(&mut info, 8, &max_io_bytes.to_ne_bytes());
+        put(&mut info, 0, &shape.queues.to_ne_bytes());
+        put(&mut info, 2, &shape.tags.to_ne_bytes());
+        put(&mut info, 8, &shape.max_io_bytes.to_ne_bytes());
         put(&mut info, 12, &number.to_ne_bytes());
         put(&mut info, 24, &features.to_ne_bytes());
         self.send(ADD_DEV, Command::of(number), &mut info)?;
@@ -172,7 +173,7 @@ impl Control {
         self.command(SET_PARAMS, Command::of(number), &mut encode(parameters)).map(drop)
     }
 
-    /// Makes a device appear; waits until every tag of its queue was fetched.
+    /// Makes a device appear; waits until every tag of every queue was fetched.
     ///
     /// # Errors
     /// The kernel's.
@@ -188,7 +189,7 @@ impl Control {
         self.command(UPDATE_SIZE, Command { value: sectors, ..Command::of(number) }, &mut []).map(drop)
     }
 
-    /// Makes a device disappear. Waits for its requests in flight, which its queue must still serve.
+    /// Makes a device disappear. Waits for its requests in flight, which its queues must still serve.
     ///
     /// # Errors
     /// `ENODEV` if there is none of this number.
@@ -228,7 +229,7 @@ impl Control {
         self.command(START_USER_RECOVERY, Command::of(number), &mut []).map(drop)
     }
 
-    /// Lets a device that was taken over go on; waits until every tag of its queue was fetched.
+    /// Lets a device that was taken over go on; waits until every tag of every queue was fetched.
     ///
     /// # Errors
     /// The kernel's.

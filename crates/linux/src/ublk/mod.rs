@@ -1,9 +1,9 @@
 //! ublk: block devices whose requests are served by this process.
 //!
 //! ```text
-//! Control: add ─► set_parameters ─► (queue fetches every tag) ─► start ─► /dev/ublkbN
-//!          start_recovery ─► (queue fetches every tag) ─► end_recovery     after the last server died
-//!          stop ─► (queue's fetches are aborted, /dev/ublkcN is closed) ─► delete
+//! Control: add ─► set_parameters ─► (queues fetch every tag) ─► start ─► /dev/ublkbN
+//!          start_recovery ─► (queues fetch every tag) ─► end_recovery     after the last server died
+//!          stop ─► (queues' fetches are aborted, /dev/ublkcN is closed) ─► delete
 //! Queue:   descriptors that the kernel fills, one per tag; commands go through the caller's ring
 //! ```
 //! Layouts and commands: include/uapi/linux/ublk_cmd.h; behaviour: drivers/block/ublk_drv.c and
@@ -12,6 +12,7 @@
 //! a ring that also serves disks and sockets.
 
 mod control;
+pub mod feature;
 mod queue;
 mod users;
 
@@ -28,19 +29,18 @@ pub const MAX_TAGS: u16 = 4_096;
 /// How long udev may take to give rights on a new node.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 const NODE_STEP: Duration = Duration::from_millis(10);
-/// What [`Control::features`] may report.
-pub mod feature {
-    /// A device outlives its server, which may be replaced (Linux 6.1).
-    pub const USER_RECOVERY: u64 = 1 << 3;
-    /// Requests that the last server had not answered go to the next one (Linux 6.1).
-    pub const USER_RECOVERY_REISSUE: u64 = 1 << 4;
-    /// A user without privileges may create devices (Linux 6.3).
-    pub const UNPRIVILEGED: u64 = 1 << 5;
-    /// Data is moved by reading and writing the character device, not into buffers that the server
-    /// names beforehand (Linux 6.5).
-    pub const USER_COPY: u64 = 1 << 7;
-    /// The size of a device can change while it is used: UBLK_F_UPDATE_SIZE (Linux 6.16).
-    pub const GROWTH: u64 = 1 << 10;
+
+/// What a device is to be.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Hardware queues, at least 1.
+    pub queues: u16,
+    /// Tags per queue, the most requests in flight in it: 1 to [`MAX_TAGS`].
+    pub tags: u16,
+    /// The longest request, in bytes.
+    pub max_io_bytes: u32,
+    /// See [`feature`].
+    pub features: u64,
 }
 
 /// A device's state.

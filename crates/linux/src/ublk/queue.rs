@@ -2,19 +2,22 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::{MAX_TAGS, server_node, when_node_is_ready};
+use super::{DeviceInfo, MAX_TAGS, server_node, when_node_is_ready};
 
 const DESCRIPTOR_BYTES: usize = 24;
-/// In user copy mode a tag's data begins here in the character device (UBLKSRV_IO_BUF_OFFSET).
+/// In user copy mode the data of tags begins here in the character device (UBLKSRV_IO_BUF_OFFSET).
 const DATA_OFFSET_BYTES: u64 = 0x8000_0000;
 /// A tag's data has this many bits of addresses (UBLK_IO_BUF_BITS).
 const DATA_BITS: u32 = 25;
+/// The tags of a queue have this many bits of addresses (UBLK_QID_OFF).
+const QUEUE_BITS: u32 = DATA_BITS + 16;
 
 /// What the block layer asks for.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -46,10 +49,11 @@ pub struct Request {
     pub is_durable: bool,
 }
 
-/// The server's end of a device's only queue.
+/// The server's end of one of a device's queues.
 #[derive(Debug)]
 pub struct Queue {
-    file: OwnedFd,
+    file: Arc<OwnedFd>,
+    number: u16,
     descriptors: NonNull<u8>,
     tags: u16,
 }
@@ -58,21 +62,33 @@ pub struct Queue {
 unsafe impl Send for Queue {}
 
 impl Queue {
-    /// Opens the queue of a device. Only one process can have it open.
+    /// Opens all queues of a device. Only one process can have it open.
     ///
     /// # Errors
     /// `EBUSY` while another process has it open, or any error of opening and mapping.
-    pub fn open(number: u32, tags: u16) -> io::Result<Self> {
+    pub fn open_all(device: &DeviceInfo) -> io::Result<Vec<Self>> {
         let file = when_node_is_ready(|| {
-            rustix::fs::open(server_node(number), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            rustix::fs::open(server_node(device.number), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         })?;
+        let file = Arc::new(file);
+        (0..device.queues).map(|number| Self::map(&file, number, device.tags)).collect()
+    }
+
+    fn map(file: &Arc<OwnedFd>, number: u16, tags: u16) -> io::Result<Self> {
         let tags = tags.clamp(1, MAX_TAGS);
+        // Each queue's descriptors have room for the most tags.
+        let at = u64::from(number) * mapped_bytes(MAX_TAGS) as u64;
         // SAFETY: a new shared mapping, for reading, at an address of the kernel's choice.
         let address = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), mapped_bytes(tags), ProtFlags::READ, MapFlags::SHARED, &file, 0)
+            rustix::mm::mmap(std::ptr::null_mut(), mapped_bytes(tags), ProtFlags::READ, MapFlags::SHARED, file, at)
         }?;
         let descriptors = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { file, descriptors, tags })
+        Ok(Self { file: Arc::clone(file), number, descriptors, tags })
+    }
+
+    /// Its number in the device.
+    pub fn number(&self) -> u16 {
+        self.number
     }
 
     /// The number of tags.
@@ -107,21 +123,19 @@ impl Queue {
     }
 
     /// In user copy mode, where the data of a tag begins in the character device.
-    pub fn data_position_bytes(tag: u16) -> u64 {
-        DATA_OFFSET_BYTES + (u64::from(tag) << DATA_BITS)
+    pub fn data_position_bytes(&self, tag: u16) -> u64 {
+        data_position_bytes(self.number, tag)
     }
+}
+
+fn data_position_bytes(queue: u16, tag: u16) -> u64 {
+    DATA_OFFSET_BYTES + (u64::from(queue) << QUEUE_BITS) + (u64::from(tag) << DATA_BITS)
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
         // SAFETY: the mapping was made in `open` with this length; no reference into it exists.
         let _ = unsafe { rustix::mm::munmap(self.descriptors.as_ptr().cast(), mapped_bytes(self.tags)) };
-    }
-}
-
-impl AsRawFd for Queue {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.file.as_raw_fd()
     }
 }
 
@@ -191,7 +205,15 @@ mod tests {
     }
 
     #[test]
-    fn data_of_tags_lie_apart() {
-        assert_eq!(Queue::data_position_bytes(1) - Queue::data_position_bytes(0), 32 << 20);
+    fn data_of_tags_and_queues_lie_apart() {
+        assert_eq!(data_position_bytes(0, 1) - data_position_bytes(0, 0), 32 << 20);
+        // UBLK_QID_OFF = UBLK_IO_BUF_BITS + UBLK_TAG_BITS = 41.
+        assert_eq!(data_position_bytes(3, 0) - data_position_bytes(0, 0), 3 << 41);
+    }
+
+    #[test]
+    fn descriptors_of_queues_lie_apart_by_the_most_tags() {
+        // round_up(UBLK_MAX_QUEUE_DEPTH * sizeof(struct ublksrv_io_desc), PAGE_SIZE) of ublk_ch_mmap.
+        assert_eq!(mapped_bytes(MAX_TAGS), 4_096 * 24);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hoistway_engine::{EngineError, ShardHandle};
 use tracing::{info, warn};
 
+use super::report::{BlockDeviceReport, UblkReport};
 use super::{Devices, MAX_LOCAL_DISKS, Names, Shard, lock};
 use crate::configuration::{Configuration, Export};
 use crate::ublk::{Disk, Source};
@@ -93,10 +94,17 @@ impl Names {
         Ok(())
     }
 
-    /// The nodes of the block devices, by export; those of removed exports that are in use as well.
-    pub(super) fn nodes(&self) -> BTreeMap<String, String> {
+    /// The block devices, by export; those of removed exports that are in use as well.
+    pub(super) fn block_devices(&self) -> BTreeMap<String, BlockDeviceReport> {
         let all = self.removed_disks.iter().chain(&self.disks);
-        all.map(|disk| (disk.export().to_owned(), disk.node())).collect()
+        let report = |disk: &Disk| BlockDeviceReport {
+            node: disk.node(),
+            ublk: UblkReport {
+                queues: disk.queues(),
+                features: disk.features().into_iter().map(str::to_owned).collect(),
+            },
+        };
+        all.map(|disk| (disk.export().to_owned(), report(disk))).collect()
     }
 
     /// Removes an export's block device, now or when it is no longer in use.

@@ -44,7 +44,7 @@ pub use checks::CHECKS;
 
 /// Exit status: refused for safety (in use, outside its directory).
 const UNSAFE: u8 = 3;
-/// Local block devices, which need a connection each: the ublk driver's default limit.
+/// Local block devices: the ublk driver's default limit.
 const MAX_LOCAL_DISKS: u32 = 64;
 /// How long an eviction waits for commands in a device: longer than a disk tries to read or write a bad
 /// sector, which is 7 or 8 s at most where its timeout is set for it.
@@ -156,10 +156,13 @@ impl Devices {
             problems: vec![Problem::new(&device.scheduler.place, refusal.error, "")],
             exit_status: USAGE,
         })?;
-        // A disk of a virtual machine takes one connection at a time.
+        // A disk of a virtual machine and a local one take a connection for each thread that serves them.
+        let queues =
+            hoistway_engine::most_threads(usize::try_from(device.threads).unwrap_or(0), device.cpu.len(), false);
+        let queues = u32::try_from(queues).unwrap_or(1);
         let disks = device.exports.iter().filter(|export| export.vhost_user_blk.is_some()).count() as u64;
         let connections = configuration.listeners.iter().map(|listener| number(listener.max_connections)).sum::<u32>();
-        let connections = connections.saturating_add(number(disks));
+        let disks = number(disks).saturating_add(MAX_LOCAL_DISKS).saturating_mul(queues);
         let settings = ShardSettings {
             name: device.name.value.clone(),
             scheduler,
@@ -173,7 +176,7 @@ impl Devices {
             threads: number(device.threads),
             stall_timeout: Duration::from_secs(configuration.stall_timeout_s()),
             cpus: device.cpu.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect(),
-            max_connections: (connections + MAX_LOCAL_DISKS).min(16_384),
+            max_connections: connections.saturating_add(disks).min(16_384),
             max_groups: ShardSettings::most_groups(device.memory.0),
             ..ShardSettings::default()
         };

@@ -188,6 +188,9 @@ pub struct ExportReport {
     /// The node of its local block device, `/dev/ublkb0`; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// How the kernel serves that device; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ublk: Option<UblkReport>,
     /// Whether answered writes may be lost, so that FLUSH and FUA fail until it is opened again.
     pub damaged: bool,
     /// Why it is damaged; absent if it is not.
@@ -207,6 +210,23 @@ pub struct ExportReport {
     /// Sums by kind of request.
     #[serde(flatten)]
     pub sums: KindsReport<TallyReport>,
+}
+
+/// A local block device, as its node's driver serves it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UblkReport {
+    /// Its hardware queues, which the server's threads share.
+    pub queues: u16,
+    /// The driver's features in force: `zero_copy` (the backing uses the memory of requests), `user_copy` (data
+    /// is copied between that memory and the server's), `recovery` (requests wait for the next server),
+    /// `unprivileged`. With neither of the first two the driver copies data into buffers of the server.
+    pub features: Vec<String>,
+}
+
+/// A local block device of an export.
+pub(super) struct BlockDeviceReport {
+    pub node: String,
+    pub ublk: UblkReport,
 }
 
 /// I/O that a backing does not answer.

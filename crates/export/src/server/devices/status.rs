@@ -8,8 +8,8 @@ use hoistway_engine::{
 };
 
 use super::report::{
-    ConnectionReport, DeviceReport, DevicesReport, ExportReport, GroupReport, KindsReport, LatencyReport, LoopReport,
-    QuantilesReport, SaturationReport, ShareReport, TallyReport, UnansweredReport,
+    BlockDeviceReport, ConnectionReport, DeviceReport, DevicesReport, ExportReport, GroupReport, KindsReport,
+    LatencyReport, LoopReport, QuantilesReport, SaturationReport, ShareReport, TallyReport, UnansweredReport,
 };
 use super::{Devices, lock};
 use crate::configuration::read_limits;
@@ -36,14 +36,14 @@ impl Devices {
             let Some(status) = status else { continue };
             let volumes: BTreeMap<u32, &VolumeStatus> = status.volumes.iter().map(|it| (it.volume, it)).collect();
             let paths: BTreeMap<u32, &GroupStatus> = status.groups.iter().map(|it| (it.group, it)).collect();
-            let (served, nodes) = {
+            let (served, disks) = {
                 let names = lock(&shard.names);
                 let served: Vec<String> = names.exports.keys().cloned().collect();
-                (served, names.nodes())
+                (served, names.block_devices())
             };
             report.devices.push(device(&status));
             for volume in &status.volumes {
-                report.exports.push(export(&status.name, volume, &served, &nodes));
+                report.exports.push(export(&status.name, volume, &served, &disks));
             }
             for of in status.groups.iter().filter(|group| !group.path.is_empty()) {
                 let share = status.saturation.groups.iter().find(|share| share.group == of.group);
@@ -143,8 +143,14 @@ fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-fn export(device: &str, volume: &VolumeStatus, served: &[String], nodes: &BTreeMap<String, String>) -> ExportReport {
+fn export(
+    device: &str,
+    volume: &VolumeStatus,
+    served: &[String],
+    disks: &BTreeMap<String, BlockDeviceReport>,
+) -> ExportReport {
     let facts = &volume.facts;
+    let disk = disks.get(&facts.name);
     ExportReport {
         name: facts.name.clone(),
         device: device.to_owned(),
@@ -154,7 +160,8 @@ fn export(device: &str, volume: &VolumeStatus, served: &[String], nodes: &BTreeM
         rotational: facts.is_rotational,
         block_bytes: facts.block_bytes,
         served: served.contains(&facts.name),
-        node: nodes.get(&facts.name).cloned(),
+        node: disk.map(|disk| disk.node.clone()),
+        ublk: disk.map(|disk| disk.ublk.clone()),
         damaged: volume.damage.is_some(),
         damage: volume.damage.map(Damage::text),
         note: facts.note.clone(),
