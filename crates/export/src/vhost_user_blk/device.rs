@@ -1,4 +1,5 @@
-//! A vhost-user-blk device on the shard's thread: one per connected front end.
+//! A vhost-user-blk device on a thread of the shard: one per connected front end and thread, with a part of the
+//! front end's rings.
 //!
 //! ```text
 //! kick ─► poll completes ─► take chains ─► engine ─► answers ─► status, used ring ─► call
@@ -22,7 +23,7 @@ use hoistway_linux::buffer::Span;
 
 use super::attached::AttachedMemory;
 use super::chain::Malformed;
-use super::guest_memory::GuestMemory;
+use super::guest_memory::{GuestMemory, LOST};
 use super::ring::Ring;
 
 /// Chains taken from one ring per turn, so that one guest cannot occupy the shard's thread.
@@ -111,7 +112,7 @@ pub struct Device {
     report: Report,
     /// Signals the guest's events.
     signals: Signals,
-    /// Dropped with the device, which tells the session that nothing is in flight any more.
+    /// Dropped with the device; when all have gone, the session knows that nothing is in flight any more.
     _on_closed: Sender<()>,
     state: State,
 }
@@ -239,6 +240,8 @@ impl Device {
 
     fn break_off(&mut self, ring: &mut Ring, reason: Malformed) {
         if ring.break_off(&mut self.signals) {
+            // Memory that is gone reads as zeroes, which look like a broken ring.
+            let reason = if ring.is_memory_lost() { LOST } else { reason };
             let (label, index) = (&self.label, ring.index());
             (self.report)(format!("{label}: ring {index} is not served until the guest resets it: {reason}"));
         }

@@ -14,15 +14,14 @@ use hoistway_engine::{ConnectionBounds, ConnectionEnd, EndReason, LocalConnectio
 use vhost::vhost_user::{BackendReqHandler, Error};
 
 use super::configuration_space::DeviceFacts;
-use super::device::{Command, Commands, Device, Report};
+use super::device::Report;
 use super::notices::{channel_in_next_message, tell_change};
 use super::session::Session;
+use super::spread::Spread;
 use crate::group_use::GroupUse;
 use crate::log::events::ClientLife;
 use crate::server::descriptors::is_reserved;
 
-/// Requests in flight of one device; more wait in its rings.
-const MAX_REQUESTS: u32 = 1_024;
 /// How long the end of a listener waits for its thread, and how often it looks.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 const END_POLL: Duration = Duration::from_millis(1);
@@ -176,22 +175,17 @@ fn serve(stream: UnixStream, served: &Served, shared: &Shared, report: &Report) 
         Ok(copy) => copy,
         Err(error) => return report(format!("{label}: {error}")),
     };
-    let commands = Arc::new(Commands::default());
     let (on_closed, is_closed) = mpsc::channel();
-    let copy = Arc::clone(&commands);
-    let device = match Device::new(label.clone(), served.facts.identity, copy, Arc::clone(report), on_closed) {
-        Ok(device) => device,
-        Err(error) => return report(format!("{label}: no signals for the guest (fs.aio-max-nr?): {error}")),
-    };
     let connection = LocalConnection {
         volume: served.volume,
         group: served.group.handle(),
-        bounds: ConnectionBounds { requests: MAX_REQUESTS, ..ConnectionBounds::default() },
+        bounds: ConnectionBounds::default(),
         priority: Priority::NONE,
     };
-    let client = match served.shard.add_local_client(Box::new(device), vec![connection]) {
-        Ok(client) => client,
-        Err(error) => return report(format!("{label}: {}", error.message)),
+    let (facts, shard) = (served.facts.clone(), served.shard.clone());
+    let devices = match Spread::new(label.clone(), facts, shard, connection, Arc::clone(report), on_closed) {
+        Ok(devices) => devices,
+        Err(error) => return report(format!("{label}: {}; {}", error.message, error.help)),
     };
     let life = life(&stream, served, &label);
     life.connected();
@@ -199,9 +193,8 @@ fn serve(stream: UnixStream, served: &Served, shared: &Shared, report: &Report) 
         Ok(volume) => served.facts.clone().with_abilities_of(&volume),
         Err(_) => served.facts.clone(),
     };
-    let shard = served.shard.clone();
-    let session = Session::new(label.clone(), facts, shard, client, Arc::clone(&commands), Arc::clone(report));
-    let mut messages = BackendReqHandler::from_stream(stream, Arc::new(Mutex::new(session)));
+    let session = Arc::new(Mutex::new(Session::new(label.clone(), facts, devices, Arc::clone(report))));
+    let mut messages = BackendReqHandler::from_stream(stream, Arc::clone(&session));
     loop {
         if let Some(channel) = channel_in_next_message(&peeked) {
             *shared.channel() = Some(channel);
@@ -219,9 +212,9 @@ fn serve(stream: UnixStream, served: &Served, shared: &Shared, report: &Report) 
     drop(messages);
     let reason = if shared.must_stop.load(Ordering::Acquire) { EndReason::Stopped } else { EndReason::Disconnected };
     let sums = group_and_sums(served, &label).map(|(_, sums)| sums).unwrap_or_default();
-    commands.push(Command::End);
-    served.shard.wake(client);
-    // The sender is dropped with the device.
+    session.lock().unwrap_or_else(PoisonError::into_inner).end();
+    drop(session);
+    // The senders are dropped with the devices.
     let _ = is_closed.recv();
     life.ended(&ConnectionEnd { reason, sums });
 }
@@ -244,7 +237,10 @@ fn life(stream: &UnixStream, served: &Served, label: &str) -> ClientLife {
 /// The path of a front end's group, and what it did so far; none if the device has stopped.
 fn group_and_sums(served: &Served, label: &str) -> Option<(String, Sums)> {
     let status = served.shard.status().ok()?;
-    let connection = status.connections.iter().find(|connection| connection.label == label)?;
-    let group = status.groups.iter().find(|group| group.group == connection.group)?;
-    Some((group.path.clone(), connection.sums.clone()))
+    let mut own = status.connections.iter().filter(|connection| connection.label == label);
+    let first = own.next()?;
+    let group = status.groups.iter().find(|group| group.group == first.group)?;
+    let mut sums = first.sums.clone();
+    own.for_each(|other| sums.add(&other.sums));
+    Some((group.path.clone(), sums))
 }

@@ -18,6 +18,7 @@ mod listener;
 mod notices;
 mod ring;
 mod session;
+mod spread;
 #[cfg(test)]
 mod testing;
 

@@ -299,7 +299,8 @@ impl Ring {
         Ok(head)
     }
 
-    fn is_memory_lost(&self) -> bool {
+    /// Whether the front end has taken memory away that the ring has read or written since.
+    pub fn is_memory_lost(&self) -> bool {
         self.memory.is_lost() || self.settings.record.as_ref().is_some_and(|record| record.is_lost())
     }
 

@@ -1,5 +1,5 @@
 //! The conversation with one front end: memory, rings and configuration, on the export's thread. What
-//! concerns the data path is passed on to the device on the shard's thread.
+//! concerns the data path is passed on to the devices on the shard's threads.
 //!
 //! Source: docs/interop/vhost-user.rst of QEMU; docs/specifications/engine.md, section 7.1.
 
@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use hoistway_engine::{LocalClientId, ShardHandle};
 use rustix::fs::SealFlags;
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight, VhostUserLog,
@@ -22,10 +21,11 @@ use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
 
 use super::configuration_space::{DeviceFacts, MAX_RINGS, PROTOCOL_FEATURES, bits};
-use super::device::{Command, Commands, Report};
+use super::device::{Command, Report};
 use super::guest_memory::{GuestMemory, Region};
 use super::in_flight::{Record, record_bytes};
 use super::ring::{MAX_RING_SIZE, Ring, RingSettings};
+use super::spread::Spread;
 
 /// The most memory regions of a guest.
 const MAX_MEMORY_REGIONS: usize = 32;
@@ -48,10 +48,7 @@ struct RingState {
 pub struct Session {
     label: String,
     facts: DeviceFacts,
-    shard: ShardHandle,
-    /// The device's number on the shard.
-    client: LocalClientId,
-    commands: Arc<Commands>,
+    devices: Spread,
     report: Report,
     features: u64,
     memory: Arc<GuestMemory>,
@@ -62,23 +59,29 @@ pub struct Session {
 
 impl Session {
     /// A session that has said nothing yet.
-    pub fn new(
-        label: String,
-        facts: DeviceFacts,
-        shard: ShardHandle,
-        client: LocalClientId,
-        commands: Arc<Commands>,
-        report: Report,
-    ) -> Self {
+    pub fn new(label: String, facts: DeviceFacts, devices: Spread, report: Report) -> Self {
         let rings = (0..MAX_RINGS).map(|_| RingState::default()).collect();
         let memory = Arc::default();
         let (features, record, is_write_through) = (0, None, false);
-        Self { label, facts, shard, client, commands, report, features, memory, rings, record, is_write_through }
+        Self { label, facts, devices, report, features, memory, rings, record, is_write_through }
     }
 
-    fn tell(&self, command: Command) {
-        self.commands.push(command);
-        self.shard.wake(self.client);
+    /// Ends the devices: what they have queued is dropped.
+    pub fn end(&self) {
+        self.devices.tell_all(|| Command::End);
+    }
+
+    /// Makes sure that there is a device for a ring, which knows what the front end has said so far.
+    fn prepare(&mut self, ring: u16) -> Result<()> {
+        match self.devices.prepare(ring) {
+            Err(error) => Err(self.refuse(&format!("ring {ring}: {}; {}", error.message, error.help))),
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                self.devices.tell(ring, Command::Memory(Arc::clone(&self.memory)));
+                self.devices.tell(ring, Command::WriteThrough(self.must_write_through()));
+                Ok(())
+            }
+        }
     }
 
     /// Reports why the front end is not served; the error ends the session.
@@ -135,7 +138,8 @@ impl Session {
             record,
         };
         let started = Ring::new(settings, memory).map_err(|what| self.refuse(&what))?;
-        self.tell(Command::Start(Box::new(started)));
+        self.prepare(number)?;
+        self.devices.tell(number, Command::Start(Box::new(started)));
         self.ring(index)?.is_running = true;
         Ok(())
     }
@@ -146,7 +150,8 @@ impl Session {
         if ring.is_running {
             ring.is_running = false;
             let (reply, is_replied) = mpsc::channel();
-            self.tell(Command::Stop(u16::try_from(index).unwrap_or(u16::MAX), reply));
+            let number = u16::try_from(index).unwrap_or(u16::MAX);
+            self.devices.tell(number, Command::Stop(number, reply));
             // Without a reply the shard has stopped, and the connection is closed.
             self.ring(index)?.base = is_replied.recv().map_err(|_| Error::Disconnected)?;
         }
@@ -163,12 +168,17 @@ impl Session {
 
     fn set_memory(&mut self, memory: GuestMemory) {
         self.memory = Arc::new(memory);
-        self.tell(Command::Memory(Arc::clone(&self.memory)));
+        self.devices.tell_all(|| Command::Memory(Arc::clone(&self.memory)));
     }
 
     /// A guest that cannot flush gets a disk whose writes are durable one by one.
+    fn must_write_through(&self) -> bool {
+        self.is_write_through || !self.has(VIRTIO_BLK_F_FLUSH)
+    }
+
     fn tell_cache_mode(&self) {
-        self.tell(Command::WriteThrough(self.is_write_through || !self.has(VIRTIO_BLK_F_FLUSH)));
+        let is_write_through = self.must_write_through();
+        self.devices.tell_all(|| Command::WriteThrough(is_write_through));
     }
 
     /// A descriptor from the front end that is signalled or polled.
@@ -308,7 +318,7 @@ impl VhostUserBackendReqHandlerMut for Session {
         let ring = self.ring(u32::from(index))?;
         ring.call = call;
         if ring.is_running {
-            self.tell(Command::Call(u16::from(index), copy));
+            self.devices.tell(u16::from(index), Command::Call(u16::from(index), copy));
         }
         Ok(())
     }
@@ -342,7 +352,8 @@ impl VhostUserBackendReqHandlerMut for Session {
         let ring = self.ring(index)?;
         ring.is_enabled = is_enabled;
         if ring.is_running {
-            self.tell(Command::Enable(u16::try_from(index).unwrap_or(u16::MAX), is_enabled));
+            let number = u16::try_from(index).unwrap_or(u16::MAX);
+            self.devices.tell(number, Command::Enable(number, is_enabled));
         }
         Ok(())
     }

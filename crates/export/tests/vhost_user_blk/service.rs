@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::guest::*;
+use hoistway_engine::counters::Counted;
 use hoistway_engine::protocol::Command;
 use vhost::VhostBackend;
 use vhost::vhost_user::VhostUserFrontend;
@@ -126,6 +127,32 @@ fn several_rings_work_at_once() {
     let ring = &mut rings[0];
     assert_eq!(ring.request(&memory, READ_REQUEST, 63 * 8, &[], 4_096).0, 0);
     assert_eq!(memory.bytes(ring.data(0), 4_096), vec![u8::try_from((63 * 8 + 19) % 251).expect("small"); 4_096]);
+}
+
+/// The threads share the rings, and what one ring was answered every other ring sees.
+#[test]
+fn rings_of_one_disk_are_served_by_several_threads() {
+    let disk = Disk::new("memory:64MiB");
+    let (front_end, memory, mut rings) = guest(&disk, 4, BASIC);
+    let parallel = disk.shard.parallel_queues();
+    let status = disk.shard.status().expect("a status");
+    assert_eq!((status.threads, status.connections.len()), (parallel.min(4), parallel.min(4)));
+    for round in 0..64_u8 {
+        let (writer, reader) = (usize::from(round) % 4, usize::from(round / 4) % 4);
+        let sector = u64::from(round % 7) * 8;
+        assert_eq!(rings[writer].request(&memory, WRITE_REQUEST, sector, &[round; 4_096], 0).0, 0);
+        assert_eq!(rings[reader].request(&memory, READ_REQUEST, sector, &[], 4_096).0, 0);
+        assert_eq!(memory.bytes(rings[reader].data(0), 4_096), [round; 4_096], "round {round}");
+    }
+    let status = disk.shard.status().expect("a status");
+    let writes = status.connections.iter().map(|it| it.sums.of(Counted::Write).requests).collect::<Vec<_>>();
+    assert_eq!(writes.iter().sum::<u64>(), 64);
+    assert!(writes.iter().all(|writes| *writes > 0), "a thread got nothing: {writes:?}");
+    drop(front_end);
+    // Another front end is served only when every device of the last one has gone.
+    let (_front_end, memory, mut rings) = guest(&disk, 1, BASIC);
+    assert_eq!(rings[0].request(&memory, READ_REQUEST, 0, &[], 4_096).0, 0);
+    assert_eq!(disk.shard.status().expect("a status").connections.len(), 1);
 }
 
 #[test]
