@@ -446,7 +446,8 @@ impl Turn {
             ..Attributes::new(Operation::Read, Extent::new(0, 0))
         };
         let sectors = self.queue.elevator().longest_sectors(&bio, now);
-        most.min((u64::from(sectors) * SECTOR_BYTES).max(least))
+        let wanted = (u64::from(sectors) * SECTOR_BYTES).max(least);
+        most.min(wanted - wanted % block_bytes)
     }
 
     /// The length and memory of the next part.
