@@ -299,6 +299,15 @@ impl ShardHandle {
         Ok(is_closed)
     }
 
+    /// Whether a ublk device of a volume should be one whose requests' memory is registered (UBLK_F_AUTO_BUF_REG): the
+    /// volume's backing can be read into it and written from it.
+    ///
+    /// # Errors
+    /// When the engine has stopped.
+    pub fn takes_request_memory(&self, volume: VolumeId) -> Result<bool, EngineError> {
+        self.ask(move |core| core.takes_request_memory(volume.0))
+    }
+
     /// The facts of a volume, which its clients get.
     ///
     /// # Errors

@@ -388,6 +388,14 @@ fn direct_alignment(file: BorrowedFd<'_>) -> Option<u32> {
     works.then_some(4_096)
 }
 
+/// The alignment in bytes that memory needs for direct I/O on a file or block device; `None` where statx does not
+/// report it (block devices before Linux 6.11).
+pub fn memory_alignment_bytes(file: BorrowedFd<'_>) -> Option<u32> {
+    let answer = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let is_known = answer.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && answer.stx_dio_mem_align > 0;
+    is_known.then_some(answer.stx_dio_mem_align)
+}
+
 fn is_rotational_below(device: u64) -> bool {
     let node = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let Ok(node) = fs::canonicalize(node) else { return false };

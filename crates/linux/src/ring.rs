@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
-pub use ublk::UblkTag;
+pub use ublk::{RequestBuffer, UblkData, UblkTag, is_request_memory};
 
 use crate::buffer::{Arena, Span};
 use crate::window::{Window, is_outside};
@@ -35,8 +35,10 @@ const TOKEN_MASK: u64 = (1 << TOKEN_BITS) - 1;
 const INTERNAL: u64 = TOKEN_MASK;
 /// Pieces of the arena that are pinned at a time: a huge page each, or more where the table would be too long.
 const SMALLEST_PIECE_BITS: u32 = 21;
-/// The most registered buffers of a ring (IORING_MAX_REG_BUFFERS of the kernel).
-const MAX_PIECES: u64 = 1 << 14;
+/// The most registered buffers of a ring (IORING_MAX_REG_BUFFERS of the kernel), one half for pieces of the arena, the
+/// other for the memory of ublk requests: those of 64 devices, the most that there may be, with 128 tags each.
+const MAX_BUFFERS: u64 = 1 << 14;
+const MAX_PIECES: u64 = MAX_BUFFERS / 2;
 /// Gathers allocated at the start; more are allocated when more are in flight at once.
 const GATHERS: u16 = 128;
 /// Worker threads that the kernel may start for requests that block. The default is four for each processor, all of
@@ -47,13 +49,17 @@ const BLOCK_DISCARD: u32 = 0x1200;
 const SUBMISSION_ENTRIES: u32 = 1_024;
 const COMPLETION_ENTRIES: u32 = 8_192;
 
-/// The arena's pieces, of which each is pinned and registered when it is first used.
-struct Pieces {
+/// The table of registered buffers: first the arena's pieces, of which each is pinned and registered when it is first
+/// used, then places for the memory of requests.
+struct Table {
     /// A piece has `1 << bits` bytes.
     bits: u32,
     are_pinned: Vec<bool>,
+    /// Whether pieces are to be registered.
+    pins_arena: bool,
     /// The kernel has refused to pin a piece; the others are used without.
     is_at_limit: bool,
+    free_requests: Vec<u16>,
 }
 
 /// A file in the ring's table.
@@ -133,7 +139,7 @@ impl Gather {
 pub struct Ring {
     ring: IoUring,
     arena: ManuallyDrop<Arc<Arena>>,
-    pieces: Option<Pieces>,
+    table: Option<Table>,
     files: Vec<Option<OwnedFd>>,
     free_files: Vec<u32>,
     files_are_registered: bool,
@@ -168,7 +174,7 @@ impl Ring {
         Ok(Self {
             ring,
             arena: ManuallyDrop::new(arena),
-            pieces: None,
+            table: None,
             files: table,
             free_files: (0..files).rev().collect(),
             files_are_registered,
@@ -199,31 +205,44 @@ impl Ring {
     /// # Errors
     /// The kernel has no table of registered buffers that is filled later (before Linux 5.13).
     pub fn register_arena(&mut self) -> io::Result<()> {
-        if self.pieces.is_some() {
-            return Ok(());
-        }
+        self.table()?.pins_arena = true;
+        Ok(())
+    }
+
+    /// The table of registered buffers, which is made at the first use.
+    fn table(&mut self) -> io::Result<&mut Table> {
+        let table = match self.table.take() {
+            Some(table) => table,
+            None => self.new_table()?,
+        };
+        Ok(self.table.insert(table))
+    }
+
+    fn new_table(&self) -> io::Result<Table> {
         let mut bits = SMALLEST_PIECE_BITS;
         while self.arena.bytes().div_ceil(1 << bits) > MAX_PIECES {
             bits += 1;
         }
         let count = usize::try_from(self.arena.bytes().div_ceil(1 << bits)).map_err(io::Error::other)?;
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let places = count + usize::try_from(MAX_BUFFERS - MAX_PIECES).unwrap_or(0);
         // SAFETY: the entries name no memory.
-        unsafe { self.ring.submitter().register_buffers(&vec![none; count]) }?;
-        self.pieces = Some(Pieces { bits, are_pinned: vec![false; count], is_at_limit: false });
-        Ok(())
+        unsafe { self.ring.submitter().register_buffers(&vec![none; places]) }?;
+        let free_requests = (count..places).filter_map(|place| u16::try_from(place).ok()).collect();
+        let are_pinned = vec![false; count];
+        Ok(Table { bits, are_pinned, pins_arena: false, is_at_limit: false, free_requests })
     }
 
     /// The registered piece of the arena that a span lies in; `None` if it is not registered. A span lies in one slot,
     /// which is at most 1 MiB and aligned to its size, so it never lies in two pieces.
     fn piece_of(&mut self, span: Span) -> Option<u16> {
-        let pieces = self.pieces.as_mut().filter(|_| !is_outside(span))?;
+        let pieces = self.table.as_mut().filter(|_| !is_outside(span))?;
         let at = usize::try_from(span.offset_bytes >> pieces.bits).ok()?;
         let index = u16::try_from(at).ok()?;
         if *pieces.are_pinned.get(at)? {
             return Some(index);
         }
-        if pieces.is_at_limit {
+        if pieces.is_at_limit || !pieces.pins_arena {
             return None;
         }
         let offset_bytes = (at as u64) << pieces.bits;
@@ -235,6 +254,16 @@ impl Ring {
         pieces.are_pinned[at] = pinned.is_ok();
         pieces.is_at_limit = pinned.is_err();
         pinned.is_ok().then_some(index)
+    }
+
+    /// The registered buffer that a span lies in, and where in it, as the kernel wants it; `None` if it lies in none.
+    fn registered(&mut self, span: Span) -> Option<(u16, *mut u8)> {
+        if is_request_memory(span) {
+            let (index, offset_bytes) = ublk::place_of(span);
+            return Some((index, std::ptr::without_provenance_mut(offset_bytes)));
+        }
+        let piece = self.piece_of(span)?;
+        Some((piece, self.arena.address(span)))
     }
 
     /// Takes over an open file or socket.
@@ -295,16 +324,13 @@ impl Ring {
 
     /// Reads from `position_bytes` on into the spans, one behind the other (at most [`MAX_SPANS`]).
     pub fn read(&mut self, token: u64, file: FileId, spans: &[Span], position_bytes: u64) {
-        let piece = if let [span] = *spans { self.piece_of(span) } else { None };
-        let entry = match (spans, piece) {
-            (&[span], Some(piece)) => {
-                let at = self.arena.address(span);
-                self.on_file(
-                    file,
-                    |fd| opcode::ReadFixed::new(fd, at, span.length_bytes, piece).offset(position_bytes).build(),
-                    |fd| opcode::ReadFixed::new(fd, at, span.length_bytes, piece).offset(position_bytes).build(),
-                )
-            }
+        let registered = if let [span] = *spans { self.registered(span) } else { None };
+        let entry = match (spans, registered) {
+            (&[span], Some((piece, at))) => self.on_file(
+                file,
+                |fd| opcode::ReadFixed::new(fd, at, span.length_bytes, piece).offset(position_bytes).build(),
+                |fd| opcode::ReadFixed::new(fd, at, span.length_bytes, piece).offset(position_bytes).build(),
+            ),
             (&[span], None) if !is_outside(span) => {
                 let at = self.arena.address(span);
                 self.on_file(
@@ -330,10 +356,10 @@ impl Ring {
     /// completes when the data is on stable storage (RWF_DSYNC).
     pub fn write(&mut self, token: u64, file: FileId, spans: &[Span], position_bytes: u64, durable: bool) {
         let flags = if durable { libc::RWF_DSYNC } else { 0 };
-        let piece = if let [span] = *spans { self.piece_of(span) } else { None };
-        let entry = match (spans, piece) {
-            (&[span], Some(piece)) => {
-                let (at, length) = (self.arena.address(span).cast_const(), span.length_bytes);
+        let registered = if let [span] = *spans { self.registered(span) } else { None };
+        let entry = match (spans, registered) {
+            (&[span], Some((piece, at))) => {
+                let (at, length) = (at.cast_const(), span.length_bytes);
                 self.on_file(
                     file,
                     |fd| opcode::WriteFixed::new(fd, at, length, piece).offset(position_bytes).rw_flags(flags).build(),

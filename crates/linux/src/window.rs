@@ -11,8 +11,10 @@ use crate::buffer::{Arena, Span};
 /// Bits of a span's offset that are the offset inside a window; those above are the window's number,
 /// 0 for the arena itself.
 const OFFSET_BITS: u32 = 40;
+/// The last number. It is no window's: it stands for the memory of ublk requests ([`crate::ring::RequestBuffer`]).
+pub(crate) const LAST_NUMBER: u64 = (1 << (u64::BITS - OFFSET_BITS)) - 1;
 /// The last number that a window may have.
-const LAST_NUMBER: u64 = (1 << (u64::BITS - OFFSET_BITS)) - 1;
+const LAST_WINDOW: u64 = LAST_NUMBER - 1;
 
 /// A mapped range of memory.
 pub struct Window {
@@ -63,11 +65,11 @@ struct Numbered {
 impl Numbered {
     /// The next number that is free; after the last one the first again.
     fn next(&mut self) -> Option<u64> {
-        if self.windows.len() as u64 >= LAST_NUMBER {
+        if self.windows.len() as u64 >= LAST_WINDOW {
             return None;
         }
         loop {
-            self.last = self.last % LAST_NUMBER + 1;
+            self.last = self.last % LAST_WINDOW + 1;
             if self.windows.binary_search_by_key(&self.last, |(number, _)| *number).is_err() {
                 return Some(self.last);
             }
@@ -193,9 +195,9 @@ mod tests {
     fn numbers_are_used_again_behind_the_last() {
         let arena = Arc::new(Arena::new(1 << 20).expect("1 MiB"));
         let held = attach(&arena, window(b"held")).expect("attached");
-        arena.windows().0.write().expect("no panic").last = LAST_NUMBER - 1;
+        arena.windows().0.write().expect("no panic").last = LAST_WINDOW - 1;
         let numbers: Vec<u64> = (0..3).map(|_| attach(&arena, window(b"new")).expect("attached").number).collect();
-        assert_eq!(numbers, [LAST_NUMBER, 2, 3]);
+        assert_eq!(numbers, [LAST_WINDOW, 2, 3]);
         let file = tempfile::tempfile().expect("a temporary file");
         assert_eq!(arena.write_at(file.as_fd(), held.span(0, 4).expect("inside"), 0, false).expect("written"), 4);
     }

@@ -51,7 +51,9 @@ fn remarks(export: &Value) -> impl Iterator<Item = String> {
     let disk = export["ublk"].as_object().map(|disk| {
         let (node, features) = (words(&export["node"]), list(&export["ublk"], "features"));
         let features: Vec<String> = features.iter().map(|feature| words(feature).replace('_', " ")).collect();
-        format!("{node} has {} queues; {}", disk["queues"], features.join(", "))
+        let queues = disk["queues"].as_u64().unwrap_or(0);
+        let s = if queues == 1 { "" } else { "s" };
+        format!("{node} has {queues} queue{s}; {}", features.join(", "))
     });
     [damage, note, disk].into_iter().flatten().map(move |remark| format!("    {name}: {remark}"))
 }

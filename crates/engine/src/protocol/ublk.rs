@@ -48,7 +48,10 @@ mod tests {
     use super::*;
 
     fn request(operation: Operation) -> Request {
-        Request { operation, offset_bytes: 4_096, length_bytes: 8_192, is_durable: true }
+        let mut request = Request::default();
+        (request.operation, request.is_durable) = (operation, true);
+        (request.offset_bytes, request.length_bytes) = (4_096, 8_192);
+        request
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use hoistway_block::Nanos;
 use hoistway_linux::Slot;
 use hoistway_linux::buffer::{Arena, Span};
-use hoistway_linux::ring::{FileId, Ring, UblkTag};
+use hoistway_linux::ring::{FileId, RequestBuffer, Ring, UblkData, UblkTag};
 use hoistway_linux::window::{self, Attached, Window};
 
 use super::shared::{Core, Locked, Route, unlocked};
@@ -429,9 +429,14 @@ impl ClientContext<'_> {
     }
 
     /// Fetches the next request of a ublk queue's tag, after answering the last one with `result`.
-    pub(super) fn fetch(&mut self, tag: UblkTag, result: Option<i32>, buffer: Option<Span>) {
+    pub(super) fn fetch(&mut self, tag: UblkTag, result: Option<i32>, data: UblkData) {
         let token = Token::Local { client: self.index, key: tag.tag }.pack();
-        self.ring.ublk_fetch(token, tag, result, buffer);
+        self.ring.ublk_fetch(token, tag, result, data);
+    }
+
+    /// Gives back places for the memory of requests.
+    pub(super) fn give_request_buffers(&mut self, buffers: impl Iterator<Item = RequestBuffer>) {
+        self.ring.give_request_buffers(buffers);
     }
 
     /// Closes the connections: what they have submitted and the device has not been given is dropped, and

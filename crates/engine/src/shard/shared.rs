@@ -10,7 +10,8 @@ use std::convert::Infallible;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, mpsc};
 
-use hoistway_linux::buffer::Arena;
+use hoistway_linux::buffer::{Arena, Span};
+use hoistway_linux::ring::is_request_memory;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::volumes::VolumeFile;
@@ -160,9 +161,14 @@ impl Core {
     /// The worker that performs an action if it is not `own`. An I/O goes to the worker that has the
     /// client, because that one will send the data, but not if it sleeps: starting the I/O here is
     /// sooner than waking it.
-    fn other_worker(&self, action: &Action, own: usize) -> Option<usize> {
+    fn other_worker(&self, action: &Action, spans: &[Span], own: usize) -> Option<usize> {
         let (connection, may_stay) = match *action {
-            Action::Start { io, .. } | Action::Empty { io, .. } => (self.turn.connection_of(io), true),
+            // The memory of a ublk request is known to the ring of its worker alone.
+            Action::Start { io, first_span, .. } => {
+                let is_bound = spans.get(first_span as usize).copied().is_some_and(is_request_memory);
+                (self.turn.connection_of(io), !is_bound)
+            }
+            Action::Empty { io, .. } => (self.turn.connection_of(io), true),
             Action::Reply { connection, .. }
             | Action::Continue { connection, .. }
             | Action::Finished { connection } => (connection, false),
@@ -181,7 +187,7 @@ impl Core {
         }
         let Actions { list, spans } = actions;
         list.retain(|action| {
-            let Some(worker) = self.other_worker(action, own) else { return true };
+            let Some(worker) = self.other_worker(action, spans, own) else { return true };
             self.workers[worker].inbox.append(*action, spans);
             self.wake_if_asleep(worker);
             false

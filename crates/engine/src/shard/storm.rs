@@ -18,7 +18,7 @@ use hoistway_elevator::registry::ENTRIES;
 use hoistway_experiment::group::LowLimits;
 use hoistway_experiment::{Limits, SchedulerSpec};
 use hoistway_linux::buffer::Span;
-use hoistway_linux::ring::Emptying;
+use hoistway_linux::ring::{Emptying, RequestBuffer, is_request_memory};
 
 use self::bytes::{Bytes, CLIENT_MEMORY};
 use super::Mailbox;
@@ -81,6 +81,8 @@ struct Storm {
     damaged: u64,
     /// The number of hangs with I/O in flight.
     hung: u64,
+    /// I/Os with memory that only one worker's ring knows.
+    bound: u64,
     seed: u64,
 }
 
@@ -141,6 +143,7 @@ impl Storm {
             held: 0,
             damaged: 0,
             hung: 0,
+            bound: 0,
             seed,
         }
     }
@@ -218,6 +221,11 @@ impl Storm {
                 assert_eq!(spans.iter().map(|span| span.length_bytes).sum::<u32>(), bytes, "seed {}", self.seed);
                 let is_own = !is_write || spans.iter().all(|&span| self.bytes.is_own(volume, span));
                 assert!(is_own, "others' bytes are written to volume {volume}, seed {}", self.seed);
+                if spans.iter().any(|&span| is_request_memory(span)) {
+                    let owner = worker_of(self.core.turn.connection_of(id));
+                    assert_eq!((spans.len(), worker), (1, owner), "memory of one ring, seed {}", self.seed);
+                    self.bound += 1;
+                }
                 let reads = (!is_write).then(|| (volume, spans.to_vec()));
                 self.ios.push(Io { id, bytes, is_emptying: false, worker, reads });
             }
@@ -488,14 +496,18 @@ impl Storm {
         }
     }
 
-    /// Memory of the client for one in four reads and writes that are aligned, in pieces of random
-    /// lengths.
+    /// Memory of the client for one in four reads and writes that are aligned: in pieces of random lengths, or of a
+    /// ring.
     fn client_memory(&mut self, connection: u32, asked: &ClientRequest) -> Option<Vec<Span>> {
         let alignment = u64::from(self.core.turn.direct_alignment(connection)?);
         let is_transfer = matches!(asked.command, Command::Read | Command::Write);
         let is_aligned = (asked.offset_bytes | asked.length_bytes).is_multiple_of(alignment);
         if !is_transfer || !is_aligned || asked.length_bytes == 0 || self.stream.chance(3, 4) {
             return None;
+        }
+        if self.stream.chance(1, 3) {
+            // A request of a ublk device, whose queues are on different workers.
+            return Some(vec![RequestBuffer::NONE.span(u32::try_from(asked.length_bytes).ok()?)]);
         }
         let mut left = asked.length_bytes;
         let mut spans = Vec::new();
@@ -654,11 +666,12 @@ fn storm(seed: u64, events: u32) {
     storm.remove_groups();
     assert_eq!(storm.core.turn.memory_bytes().0, free_bytes + reserved_bytes, "memory was lost, seed {seed}");
     assert_eq!(storm.core.turn.counters().violations, 0, "seed {seed}");
-    let Storm { answered, switches, held, damaged, hung, .. } = storm;
+    let Storm { answered, switches, held, damaged, hung, bound, .. } = storm;
     let is_wild = answered > u64::from(events) / 10 && switches > 10 && held > u64::from(events) / 20;
     assert!(
-        is_wild && damaged > 100 && hung > 100,
-        "a calm: {answered} answers, {switches} switches, {held} steps with something held, {damaged} damages, {hung} hangs"
+        is_wild && damaged > 100 && hung > 100 && bound > 100,
+        "a calm: {answered} answers, {switches} switches, {held} steps with something held, {damaged} damages, {hung} hangs, \
+         {bound} bound"
     );
 }
 

@@ -6,8 +6,11 @@
 //!                └► one could not be: all close        └► completed < 0: the device stops; when the last tag of the
 //!                                                          queue has returned, the client closes
 //! ```
-//! Where the kernel offers user copy, data is moved by reading and writing the character device;
-//! these calls copy memory and do not block. Otherwise each tag has a buffer in the arena.
+//! The data of a request is moved in one of three ways:
+//! 1. Its memory is in the ring's table of buffers, and the backing is read into it and written from it.
+//! 2. The character device is read and written. These calls copy memory and do not block. So is done with
+//!    every device that can, where the first way is not possible.
+//! 3. The kernel copies it to and from a buffer in the arena, of which each tag has one.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -17,8 +20,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use hoistway_block::Priority;
 use hoistway_linux::Slot;
 use hoistway_linux::buffer::Span;
-use hoistway_linux::ring::{FileId, UblkTag};
-use hoistway_linux::ublk::{Queue, commit_result};
+use hoistway_linux::ring::{FileId, RequestBuffer, UblkData, UblkTag};
+use hoistway_linux::ublk::{Queue, Request, commit_result, feature};
 
 use super::shared::Core;
 use super::{Answer, ClientContext, Data, LocalClient, LocalClientId, Payload, Worker};
@@ -33,8 +36,8 @@ const EOPNOTSUPP: i32 = 95;
 pub struct UblkDevice {
     /// Its queues.
     pub queues: Vec<Queue>,
-    /// Whether data is read from and written to the character device.
-    pub has_user_copy: bool,
+    /// The driver's features that it was made with.
+    pub features: u64,
     /// The longest request, in bytes.
     pub max_io_bytes: u32,
     /// Its node, for status.
@@ -51,7 +54,7 @@ impl std::fmt::Debug for UblkDevice {
 
 /// What the queues of a device share.
 pub(crate) struct UblkShared {
-    has_user_copy: bool,
+    features: u64,
     max_io_bytes: u32,
     label: String,
     on_closed: Option<Box<dyn FnOnce() + Send + Sync>>,
@@ -75,14 +78,18 @@ pub(crate) enum Stage {
 impl UblkShared {
     /// A device without its queues.
     pub fn new(device: UblkDevice) -> (Arc<Self>, Vec<Queue>) {
-        let UblkDevice { queues, has_user_copy, max_io_bytes, label, on_closed } = device;
+        let UblkDevice { queues, features, max_io_bytes, label, on_closed } = device;
         let stage = AtomicU8::new(Stage::Attaching as u8);
-        (Arc::new(Self { has_user_copy, max_io_bytes, label, on_closed, stage }), queues)
+        (Arc::new(Self { features, max_io_bytes, label, on_closed, stage }), queues)
     }
 
     /// The caller wakes the clients of the queues afterwards.
     pub fn set_stage(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Release);
+    }
+
+    fn has(&self, feature: u64) -> bool {
+        self.features & feature != 0
     }
 
     fn is_at(&self, stage: Stage) -> bool {
@@ -103,8 +110,12 @@ struct UblkClient {
     /// The device in the ring.
     file: FileId,
     has_begun: bool,
-    /// One per tag where data is not copied by the character device.
+    /// One per tag where the kernel copies into buffers.
     buffers: Vec<Slot>,
+    /// One per tag where the kernel registers the memory of requests.
+    registered: Vec<RequestBuffer>,
+    /// Whether the volume can use that memory.
+    is_direct: bool,
     /// Tags that have not returned because the device stops.
     open_tags: u16,
     /// Requests that were not submitted yet.
@@ -122,7 +133,16 @@ impl UblkClient {
 
     fn fetch(&self, tag: u16, result: Option<i32>, context: &mut ClientContext<'_>) {
         let of_ring = UblkTag { file: self.file, queue: self.queue.number(), tag };
-        context.fetch(of_ring, result, self.buffer(tag));
+        let registered = self.registered.get(usize::from(tag)).copied().map(UblkData::Registered);
+        let data = registered.or(self.buffer(tag).map(UblkData::In)).unwrap_or(UblkData::InFile);
+        context.fetch(of_ring, result, data);
+    }
+
+    /// The memory of a request's data, if the volume can use it.
+    fn memory(&self, tag: u16, request: &Request) -> Option<Span> {
+        let buffer = self.registered.get(usize::from(tag)).filter(|_| self.is_direct)?;
+        let length_bytes = u32::try_from(request.length_bytes).ok()?;
+        request.has_registered_memory().then(|| buffer.span(length_bytes))
     }
 
     fn begin(&mut self, context: &mut ClientContext<'_>) {
@@ -134,6 +154,7 @@ impl UblkClient {
 
     fn end(&mut self, context: &mut ClientContext<'_>) {
         context.remove_file(self.file);
+        context.give_request_buffers(self.registered.drain(..));
         self.buffers.drain(..).for_each(|slot| context.give_memory(slot));
         context.close();
     }
@@ -158,13 +179,18 @@ impl LocalClient for UblkClient {
         self.answers = answers;
         while context.has_room(0) {
             let Some(tag) = self.waiting.pop_front() else { break };
-            let request = self.queue.request(tag);
-            let Some(request) = ublk::translate(tag, &request) else {
-                let result = commit_result(&request, Some(EOPNOTSUPP));
+            let asked = self.queue.request(tag);
+            let Some(request) = ublk::translate(tag, &asked) else {
+                let result = commit_result(&asked, Some(EOPNOTSUPP));
                 self.fetch(tag, Some(result), context);
                 continue;
             };
-            context.submit(0, request, &mut |offset_bytes, to| self.fill(0, u64::from(tag), offset_bytes, to));
+            let memory = self.memory(tag, &asked);
+            let mut fill = |offset_bytes, to: Payload<'_>| self.fill(0, u64::from(tag), offset_bytes, to);
+            match memory {
+                Some(span) => context.submit_direct(0, request, &[span], &mut fill),
+                None => context.submit(0, request, &mut fill),
+            };
         }
     }
 
@@ -231,11 +257,17 @@ impl Worker {
         let file = queue.duplicate().and_then(|file| self.ring.add_ublk_queue(file));
         let file =
             file.map_err(|error| EngineError::system(format!("{label}: {error}"), "raise the limit of open files"))?;
+        let mut registered = Vec::new();
+        if device.has(feature::AUTO_BUFFERS) {
+            registered = self.ring.take_request_buffers(tags);
+            registered.resize(usize::from(tags), RequestBuffer::NONE);
+        }
         let mut buffers = Vec::new();
-        if !device.has_user_copy {
+        if !device.has(feature::USER_COPY) {
             buffers.extend((0..tags).map_while(|_| core.turn.take_memory(device.max_io_bytes)));
             if buffers.len() < usize::from(tags) {
                 let message = format!("{label}: no memory for {tags} buffers of {} KiB", device.max_io_bytes >> 10);
+                self.ring.give_request_buffers(registered.into_iter());
                 self.give_back(core, file, buffers);
                 return Err(EngineError::usage(message, "raise the device's memory"));
             }
@@ -248,14 +280,17 @@ impl Worker {
             file,
             has_begun: false,
             buffers,
+            is_direct: core.takes_request_memory(volume.0),
+            registered,
             open_tags: tags,
             waiting: VecDeque::with_capacity(usize::from(tags)),
             answers: Vec::with_capacity(usize::from(tags)),
             device,
         };
-        let given = client.buffers.clone();
+        let (given, places) = (client.buffers.clone(), client.registered.clone());
         match self.add_local_client(core, Box::new(client), &[connection]) {
             Err(error) => {
+                self.ring.give_request_buffers(places.into_iter());
                 self.give_back(core, file, given);
                 Err(error)
             }

@@ -17,6 +17,10 @@ use crate::error::EngineError;
 /// The most volumes of a device.
 pub(crate) const MAX_VOLUMES: u32 = 1_024;
 
+/// The memory of requests is aligned to this at least, unless a driver says otherwise (`blk_validate_limits` of
+/// block/blk-settings.c).
+const BLOCK_LAYER_ALIGNMENT_BYTES: u32 = 512;
+
 /// A volume's file.
 pub(super) struct VolumeFile {
     /// Different for each volume that was ever added, because numbers are used again.
@@ -213,6 +217,18 @@ impl Core {
         if let Some(Some(file)) = self.volumes.get_mut(volume as usize) {
             file.facts.name = name;
         }
+    }
+
+    /// Whether I/O on a volume may use the memory of a ublk request, which only a ring can address: it has a file, all
+    /// I/O on which goes through rings, and which takes memory as aligned as the block layer's is.
+    pub fn takes_request_memory(&self, volume: u32) -> bool {
+        let Some(Some(volume)) = self.volumes.get(volume as usize) else { return false };
+        let is_aligned = |file: &OwnedFd| {
+            let needed = hoistway_linux::device::memory_alignment_bytes(file.as_fd());
+            !volume.is_direct || needed.is_some_and(|bytes| bytes <= BLOCK_LAYER_ALIGNMENT_BYTES)
+        };
+        let is_by_rings = !volume.is_inline && !volume.is_blocking;
+        is_by_rings && volume.file.as_deref().is_some_and(is_aligned)
     }
 
     /// The facts of a volume.

@@ -3,7 +3,7 @@
 use hoistway_block::{Extent, Flags, GroupId, Nanos, Operation, RequestId, SECTOR_BYTES, Status};
 use hoistway_elevator::Attributes;
 use hoistway_linux::buffer::Span;
-use hoistway_linux::ring::Emptying;
+use hoistway_linux::ring::{Emptying, is_request_memory};
 
 use super::state::{Part, PartKind, Stage, context_id, device_attribute};
 use super::{Action, Actions, Turn};
@@ -129,6 +129,10 @@ impl Turn {
             flags = flags.with(Flags::BYTES_CHARGED);
         }
         let pieces = if self.is_direct(part) { self.client_memory_of(part, 0).count() } else { 1 };
+        if self.is_direct(part) && self.client_memory_of(part, 0).any(is_request_memory) {
+            // It cannot be in one transfer with other memory.
+            flags = flags.with(Flags::NOMERGE);
+        }
         Attributes {
             flags,
             priority,

@@ -95,7 +95,9 @@ impl Disk {
             Number::Is(number) => Some(number),
         };
         let offered = control.features().map_err(failed)?;
-        let shape = shape(source.shard.parallel_queues(), feature::wanted(offered, control.is_privileged(), false));
+        let takes_memory = source.shard.takes_request_memory(source.volume)?;
+        let shape =
+            shape(source.shard.parallel_queues(), feature::wanted(offered, control.is_privileged(), takes_memory));
         let info = control.add(wanted, &shape).map_err(|error| not_added(name, wanted, &error))?;
         let note = Note::new(info.number, source.shard.name(), name, source.facts.size_bytes);
         let begun = control
@@ -149,7 +151,7 @@ impl Disk {
         };
         let device = UblkDevice {
             queues,
-            has_user_copy: info.features & feature::USER_COPY != 0,
+            features: info.features,
             max_io_bytes: info.max_io_bytes,
             label: ublk::node(info.number).display().to_string(),
             on_closed: Some(Box::new(move || drop((sender, group)))),

@@ -123,7 +123,7 @@ fn only_what_was_used_of_a_registered_arena_is_resident() {
         ring.arena().copy_out(span(offset_bytes, 1), &mut byte);
         assert_eq!(byte, [7]);
     }
-    let pieces = ring.pieces.as_ref().expect("registered");
+    let pieces = ring.table.as_ref().expect("registered");
     let pinned = pieces.are_pinned.iter().filter(|is_pinned| **is_pinned).count();
     assert!(pinned == 3 || pieces.is_at_limit, "{pinned} pieces");
     assert!(resident_kib(&ring) < 16 << 10, "{} KiB after five requests", resident_kib(&ring));

@@ -20,9 +20,10 @@ const DATA_BITS: u32 = 25;
 const QUEUE_BITS: u32 = DATA_BITS + 16;
 
 /// What the block layer asks for.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Operation {
     /// Read.
+    #[default]
     Read,
     /// Write.
     Write,
@@ -37,7 +38,7 @@ pub enum Operation {
 }
 
 /// A request of the block layer.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Request {
     /// The operation.
     pub operation: Operation,
@@ -47,6 +48,16 @@ pub struct Request {
     pub length_bytes: u64,
     /// Answer only when it is durable.
     pub is_durable: bool,
+    /// Its memory is not in the ring's table, although the device is one whose requests' is.
+    is_unregistered: bool,
+}
+
+impl Request {
+    /// Whether the memory of its data is in the ring's table, on a device made with
+    /// [`super::feature::AUTO_BUFFERS`].
+    pub fn has_registered_memory(&self) -> bool {
+        matches!(self.operation, Operation::Read | Operation::Write) && !self.is_unregistered
+    }
 }
 
 /// The server's end of one of a device's queues.
@@ -156,6 +167,7 @@ fn mapped_bytes(tags: u16) -> usize {
 fn decode(bytes: &[u8; DESCRIPTOR_BYTES]) -> Request {
     const FUA: u32 = 1 << 13;
     const NOUNMAP: u32 = 1 << 15;
+    const NEED_REG_BUF: u32 = 1 << 17;
     let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let (flags, sectors) = (word(0), word(4));
     let start = u64::from(word(8)) | u64::from(word(12)) << 32;
@@ -173,6 +185,7 @@ fn decode(bytes: &[u8; DESCRIPTOR_BYTES]) -> Request {
         offset_bytes: start.saturating_mul(512),
         length_bytes: if is_flush { 0 } else { u64::from(sectors) * 512 },
         is_durable: flags & FUA != 0,
+        is_unregistered: flags & NEED_REG_BUF != 0,
     }
 }
 
@@ -193,7 +206,13 @@ mod tests {
         let write = decode(&descriptor(1 | 1 << 13, 8, 1 << 33));
         assert_eq!(
             write,
-            Request { operation: Operation::Write, offset_bytes: 1 << 42, length_bytes: 4_096, is_durable: true }
+            Request {
+                operation: Operation::Write,
+                offset_bytes: 1 << 42,
+                length_bytes: 4_096,
+                is_durable: true,
+                is_unregistered: false,
+            }
         );
         assert_eq!(commit_result(&write, None), 4_096);
         assert_eq!(commit_result(&write, Some(5)), -5);
@@ -201,6 +220,9 @@ mod tests {
         assert_eq!(zeroes.operation, Operation::WriteZeroes(true));
         assert_eq!(commit_result(&zeroes, None), 0);
         assert_eq!(decode(&descriptor(2, 77, 9)).length_bytes, 0);
+        // UBLK_IO_F_NEED_REG_BUF: the kernel could not register the memory.
+        assert!(write.has_registered_memory() && !decode(&descriptor(1 | 1 << 17, 8, 0)).has_registered_memory());
+        assert!(!zeroes.has_registered_memory());
         assert_eq!(decode(&descriptor(4, 1, 0)).operation, Operation::Unknown(4));
     }
 
