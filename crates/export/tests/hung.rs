@@ -8,7 +8,7 @@ mod server;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,12 @@ use hoistway_export::server::Event;
 use serde_json::{Value, json};
 use server::Running;
 
-/// An answer that is given although something hangs: the deadline is 5 s, and the machine may be
-/// busy.
-const ANSWERED: Duration = Duration::from_secs(20);
+/// For an answer that is given although something hangs; one that waits for what hangs would never come. No bound of
+/// performance: the machine may be busy.
+const ANSWERED: Duration = Duration::from_secs(60);
 const HUNG_BYTES: usize = 32 << 20;
+/// A neighbour flushes once in this many rounds.
+const FLUSHED: u64 = 16;
 
 /// A server with the hanging file and others on one device, and another device.
 struct Bench {
@@ -86,17 +88,14 @@ impl Bench {
     fn wait_until(&self, what: &str, so: impl Fn() -> bool) {
         let start = Instant::now();
         while !so() {
-            assert!(start.elapsed() < Duration::from_secs(60), "never: {what}");
+            assert!(start.elapsed() < 2 * ANSWERED, "never: {what}");
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Asks as an operator, and expects an answer in time.
+    /// Asks as an operator, who waits for half a minute.
     fn ctl(&self, request: &Value) -> Value {
-        let start = Instant::now();
-        let answer = ask(&self.server.directory().join("control.sock"), request).unwrap();
-        assert!(start.elapsed() < ANSWERED, "{request}: {:?}", start.elapsed());
-        answer
+        ask(&self.server.directory().join("control.sock"), request).unwrap()
     }
 
     fn export(&self, name: &str) -> Value {
@@ -118,18 +117,18 @@ impl Bench {
 struct Neighbour {
     export: &'static str,
     must_end: Arc<AtomicBool>,
-    thread: JoinHandle<(u64, Duration)>,
+    rounds: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
 }
 
 impl Neighbour {
     fn new(bench: &Bench, export: &'static str) -> Self {
         let mut client = bench.client(export);
-        let must_end = Arc::new(AtomicBool::new(false));
-        let end = Arc::clone(&must_end);
+        let (must_end, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (end, count) = (Arc::clone(&must_end), Arc::clone(&done));
         let thread = thread::spawn(move || {
-            let (mut rounds, mut longest) = (0_u64, Duration::ZERO);
             while !end.load(Ordering::Relaxed) {
-                let begun = Instant::now();
+                let rounds = count.load(Ordering::Relaxed);
                 // Small ones and such as the kernel's workers do for a file in memory; a flush now
                 // and then.
                 let length = if rounds % 2 == 0 { 4_096 } else { 65_536 };
@@ -137,23 +136,26 @@ impl Neighbour {
                 let data: Vec<u8> = (0..length).map(|at| (at as u64 * 31 + rounds).to_le_bytes()[0]).collect();
                 assert_eq!(client.write(0, offset, &data).error, 0);
                 assert!(client.read(offset, length as u64).data() == data, "{export}: other data");
-                if rounds % 16 == 0 {
+                if rounds % FLUSHED == 0 {
                     assert_eq!(client.ask(0, command::FLUSH, 0, 0).error, 0);
                 }
-                longest = longest.max(begun.elapsed());
-                rounds += 1;
+                count.store(rounds + 1, Ordering::Relaxed);
             }
-            (rounds, longest)
         });
-        Self { export, must_end, thread }
+        Self { export, must_end, rounds: done, thread }
     }
 
-    /// Ends it; the longest round must not have waited for the hanging file.
+    /// Waits until each of its operations has begun and ended from now on. One that waited for the hanging file would
+    /// not end before that is released.
+    fn goes_on(&self, bench: &Bench) {
+        let rounds = || self.rounds.load(Ordering::Relaxed);
+        let before = rounds();
+        bench.wait_until(self.export, || rounds() > before + FLUSHED);
+    }
+
     fn end(self) {
         self.must_end.store(true, Ordering::Relaxed);
-        let (rounds, longest) = self.thread.join().unwrap();
-        eprintln!("{}: {rounds} rounds, the longest {longest:?}", self.export);
-        assert!(rounds > 20 && longest < ANSWERED, "{}: {rounds} rounds, the longest {longest:?}", self.export);
+        self.thread.join().unwrap();
     }
 }
 
@@ -172,8 +174,9 @@ fn a_backing_that_hangs_delays_its_own_clients_only() {
         assert!(bench.metrics().contains("hoistway_export_unanswered_seconds{device=\"mixed\",export=\"memory\"} 0"));
         let more = bench.client("memory");
         drop(more);
-        neighbours.into_iter().for_each(Neighbour::end);
+        neighbours.iter().for_each(|neighbour| neighbour.goes_on(&bench));
         bench.file.release();
+        neighbours.into_iter().for_each(Neighbour::end);
         for at in 0..100 {
             let (kind, length) = if operation == READ { (command::READ, 4_096) } else { (command::WRITE, 0) };
             let reply = stuck.reply(kind, at * 8_192, length);
@@ -239,7 +242,7 @@ fn a_drain_ends_in_time_although_a_backing_hangs() {
         bench.server.send(Event::Terminate);
         let Bench { server, file, _directory } = bench;
         assert_eq!(server.wait(), 1, "requests were abandoned");
-        assert!(start.elapsed() < Duration::from_secs(2) + ANSWERED, "{:?}", start.elapsed());
+        assert!(start.elapsed() < ANSWERED, "{:?}", start.elapsed());
         drop(stuck);
         file.release();
     }
