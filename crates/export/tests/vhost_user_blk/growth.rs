@@ -4,7 +4,6 @@ use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
 use hoistway_export::control::socket::ask;
 use serde_json::{Value, json};
@@ -54,7 +53,7 @@ fn a_front_end_with_a_channel_is_told_and_its_guest_uses_the_new_space_at_once()
 
     let answer = grow(&server, directory.path());
     assert_eq!((&answer["ok"]["size_bytes"], answer["ok"].get("notes")), (&json!(2 * MIB), None), "{answer}");
-    channel.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    channel.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let mut message = [0; 12];
     channel.read_exact(&mut message).expect("a message");
     let expected = [2_u32, 1, 0].map(u32::to_ne_bytes).concat();

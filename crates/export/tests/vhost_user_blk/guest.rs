@@ -41,6 +41,19 @@ pub const HEADERS: u64 = 0x40_0000;
 pub const DATA: u64 = 0x80_0000;
 pub const SIZE: u16 = 64;
 
+/// For what a working server does at once and a broken one never. Not less, because the machine may be busy.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `holds` returns true.
+#[track_caller]
+pub fn within(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// A server of one disk.
 pub struct Disk {
     pub directory: tempfile::TempDir,
@@ -172,7 +185,7 @@ impl Driver {
 
     /// Waits for a chain to be given back.
     pub fn wait(&mut self, memory: &Memory) -> (u32, u32) {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         loop {
             if let Some(back) = self.take_back(memory) {
                 return back;

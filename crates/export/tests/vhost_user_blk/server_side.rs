@@ -1,7 +1,6 @@
 //! Sockets of virtual machines in a whole server: configuration, status, reload, end.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use hoistway_export::configuration::flags::{self, Flags};
 use hoistway_export::server::{Event, Origin, Server};
@@ -23,14 +22,6 @@ fn attach(socket: &Path) -> (FrontEnd, Memory, Driver) {
     front_end.share(&memory).expect("memory");
     front_end.start(&ring, 0).expect("a ring");
     (front_end, memory, ring)
-}
-
-fn within(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
