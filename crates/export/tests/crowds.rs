@@ -159,14 +159,14 @@ fn b39_one_connection_too_many_is_closed_at_once() {
     );
     let mut clients: Vec<_> = (0..3).map(|_| Client::open(server.socket(), "a", ReplyForm::Simple)).collect();
     let mut extra = UnixStream::connect(server.socket()).unwrap();
-    extra.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    extra.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert_eq!(extra.read(&mut [0; 18]).unwrap(), 0, "closed before any greeting");
     clients.iter_mut().for_each(Client::assert_alive);
     // A released slot can be taken again.
     drop(clients.pop());
     let again = (0..1_000).any(|_| {
         let mut stream = UnixStream::connect(server.socket()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.read_exact(&mut [0; 18]).is_ok()
     });
     assert!(again, "the place of a client that left was never given back");

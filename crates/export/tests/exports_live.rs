@@ -108,7 +108,7 @@ fn exports_with_a_socket_for_a_virtual_machine_come_and_go_with_it() {
     let start = std::time::Instant::now();
     // The server's thread takes a moment to accept it.
     while ctl(&server, &evict).get("ok").is_none() {
-        assert!(start.elapsed().as_secs() < 10, "the front end is not disconnected");
+        assert!(start.elapsed().as_secs() < 60, "the front end is not disconnected");
     }
     assert_eq!(std::io::Read::read(&mut front_end, &mut [0; 1]).unwrap(), 0);
     assert!(remove(&server, "c").get("ok").is_some());

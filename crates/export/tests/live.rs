@@ -221,24 +221,32 @@ fn n8_export_name_answers_10_bytes_and_124_zeroes_unless_disabled() {
 
 #[test]
 fn n9_stalled_handshakes_are_closed_and_64_of_them_delay_no_client() {
-    let server = Running::listening(
-        "handshake_timeout_s = 2\n",
-        "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n",
-    );
+    let with_timeout = |seconds: u32| {
+        Running::listening(
+            &format!("handshake_timeout_s = {seconds}\n"),
+            "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n",
+        )
+    };
+    let silent_at = |server: &Running| -> Vec<UnixStream> {
+        (0..64)
+            .map(|_| {
+                let mut stream = UnixStream::connect(server.socket()).unwrap();
+                stream.write_all(&[0, 0, 0]).unwrap();
+                stream
+            })
+            .collect()
+    };
+    // One that waited for a silent one would do so for an hour, and no client of these tests does.
+    let patient = with_timeout(3_600);
+    let silent = silent_at(&patient);
+    Client::open(patient.socket(), "a", ReplyForm::Simple).assert_alive();
+    drop(silent);
+    let server = with_timeout(2);
     let start = Instant::now();
-    let mut silent: Vec<_> = (0..64)
-        .map(|_| {
-            let mut stream = UnixStream::connect(server.socket()).unwrap();
-            stream.write_all(&[0, 0, 0]).unwrap();
-            stream
-        })
-        .collect();
-    let before = Instant::now();
+    let mut silent = silent_at(&server);
     Client::open(server.socket(), "a", ReplyForm::Simple).assert_alive();
-    let took = before.elapsed();
-    assert!(took < Duration::from_secs(1), "a normal handshake took {took:?} beside 64 silent ones");
     for stream in &mut silent {
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut rest = Vec::new();
         let ended = stream.read_to_end(&mut rest);
         assert!(ended.is_ok() || ended.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionReset));
@@ -629,16 +637,10 @@ fn b36_a_client_that_never_reads_is_closed_and_others_are_unaffected() {
     let mut stream = deaf.stream.try_clone().unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut other = Client::open(server.socket(), "a", ReplyForm::Simple);
-    // The server stops reading, then closes; in both cases writing ends with an error within the
-    // timeout.
-    let mut ended = false;
-    for _ in 0..10_000_000 {
-        if stream.write_all(&one).is_err() {
-            ended = true;
-            break;
-        }
-    }
-    assert!(ended, "the server took requests without end");
+    // The server stops reading, then closes, which ends writing with an error that is not the end of the patience here.
+    let ended = (0..10_000_000).find_map(|_| stream.write_all(&one).err());
+    let kind = ended.expect("the server took requests without end").kind();
+    assert!(kind != std::io::ErrorKind::WouldBlock, "it was not closed");
     other.assert_alive();
 }
 
@@ -664,7 +666,7 @@ fn tenants_that_stop_reading_leave_memory_to_others() {
         server.await_that("the tenant waits for memory", |status| pauses(status) > before);
     }
     // The first three pause again until their sockets are full; then only the fourth could.
-    let deadline = Instant::now() + Duration::from_secs(40);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let before = pauses(&server.status());
         let mut fourth = ask_for("d", 64, 4_096);

@@ -138,7 +138,7 @@ fn shares_in_metrics_and_status_are_one_figure() {
             });
         }
         let begun = std::time::Instant::now();
-        while seen.len() < 3 && begun.elapsed() < std::time::Duration::from_secs(30) {
+        while seen.len() < 3 && begun.elapsed() < std::time::Duration::from_secs(60) {
             let before = server.status();
             let scrape = parse(&get(&server, "/metrics").1);
             let shares = shares_of_status(&before);

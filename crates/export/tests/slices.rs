@@ -127,7 +127,7 @@ fn slices_come_and_go_by_reload_and_overlaps_are_refused_with_both_names() {
     // The kernel takes a moment to release a ring's files.
     let start = std::time::Instant::now();
     while claim().is_err() {
-        assert!(start.elapsed().as_secs() < 10, "the device is still held");
+        assert!(start.elapsed().as_secs() < 60, "the device is still held");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }

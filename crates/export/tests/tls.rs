@@ -7,6 +7,7 @@ mod tls_client;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Client, go_data, option_bytes};
@@ -22,6 +23,7 @@ use tls_client::{
 };
 
 const MIB: usize = 1 << 20;
+const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn data_travels_both_ways_in_each_version_and_form() {
@@ -220,22 +222,17 @@ fn half_open(address: SocketAddr) -> io::Result<TcpStream> {
 
 #[test]
 fn two_thousand_half_open_handshakes_keep_no_other_client_out() {
-    let fixture = Fixture::open();
+    // A good client that waited for a silent one would do so for an hour, and no client of these tests does.
+    let fixture = Fixture::new(false, "handshake_timeout_s = 3600\n");
     let address = fixture.address();
     let mut silent = Vec::new();
-    let mut longest = Duration::ZERO;
     for number in 0..2_000 {
         // The server closes the oldest ones meanwhile.
         silent.extend(half_open(address));
         if number % 100 == 99 {
-            let start = Instant::now();
             fixture.assert_serves();
-            longest = longest.max(start.elapsed());
         }
     }
-    println!("the slowest of 20 good clients took {longest:?}");
-    // Well below the timeout of a handshake: no good client waited for a silent one.
-    assert!(longest < Duration::from_secs(5), "{longest:?}");
     let status = fixture.server.status();
     let listener = status["listeners"].as_array().unwrap().iter().find(|it| it["accepted"].as_u64() > Some(1_000));
     assert!(listener.unwrap()["connections"].as_u64().unwrap() <= MAXIMUM_HALF_OPEN as u64 + 1, "{status:#}");
@@ -248,7 +245,7 @@ fn a_silent_tls_handshake_times_out() {
     let mut client = fixture.plain();
     assert_eq!(client.last(option::STARTTLS, &[]), reply::ACK);
     client.assert_closed();
-    assert!(start.elapsed() >= Duration::from_secs(1) && start.elapsed() < Duration::from_secs(10));
+    assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
     fixture.await_no_connections();
 }
 
@@ -279,10 +276,11 @@ fn a_client_that_vanishes_in_a_transfer_leaves_nothing() {
 #[test]
 fn large_payloads_pass_slow_readers_whole() {
     let fixture = Fixture::open();
+    let answered = AtomicU32::new(0);
     std::thread::scope(|scope| {
         let slow: Vec<_> = ["a", "b"]
             .map(|export| {
-                let fixture = &fixture;
+                let (fixture, answered) = (&fixture, &answered);
                 scope.spawn(move || {
                     let mut client = fixture.client().opened(export, ReplyForm::Simple);
                     let data = pattern(32 * MIB, export.as_bytes()[0]);
@@ -292,6 +290,14 @@ fn large_payloads_pass_slow_readers_whole() {
                     client.receive(16);
                     for (number, piece) in data.chunks(MIB).enumerate() {
                         std::thread::sleep(Duration::from_millis(20));
+                        if number == 8 {
+                            // With most of its answer unread it waits for another client, which must not wait for it
+                            // and would give up after a minute.
+                            let (wanted, end) = (answered.load(Ordering::Relaxed) + 20, Instant::now() + 2 * MINUTE);
+                            while answered.load(Ordering::Relaxed) < wanted && Instant::now() < end {
+                                std::thread::sleep(Duration::from_millis(1));
+                            }
+                        }
                         assert!(client.receive(piece.len()) == piece, "{export}: MiB {number} differs");
                     }
                     client.assert_alive();
@@ -301,9 +307,8 @@ fn large_payloads_pass_slow_readers_whole() {
         // A slow client delays no other.
         let mut quick = fixture.client().opened("a", ReplyForm::Structured);
         while slow.iter().any(|thread| !thread.is_finished()) {
-            let start = Instant::now();
             quick.assert_alive();
-            assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+            answered.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(10));
         }
     });

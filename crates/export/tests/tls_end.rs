@@ -13,6 +13,7 @@ use hoistway_export::control::socket::ask;
 use hoistway_export::nbd::handshake::ReplyForm;
 use hoistway_export::nbd::wire::command;
 use hoistway_export::server::Event;
+use hoistway_export::tls::relay::END_TIMEOUT;
 use rustls::version;
 use tls_client::{Fixture, client_config, pattern, secure};
 
@@ -25,13 +26,10 @@ fn evict_ends_the_session_and_drain_answers_first() {
     let evict = serde_json::json!({"command": "evict", "export": "a"});
     let answer = ask(&control, &evict).unwrap();
     assert_eq!(answer["ok"]["closed"], 1, "{answer}");
-    let start = Instant::now();
     let ended = client.stream.read(&mut [0; 8]);
     assert!(matches!(ended, Ok(0)), "the session ends with a close_notify: {ended:?}");
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     // This client keeps its socket open, and reads nothing.
     fixture.await_no_connections();
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     // Nor does one that never reads its answers keep anything.
     let mut stuck = fixture.client().opened("b", ReplyForm::Simple);
     let bytes: Vec<u8> = (0..2).flat_map(|_| stuck.request(0, command::READ, 1, 0, 32 << 20)).collect();
@@ -41,9 +39,7 @@ fn evict_ends_the_session_and_drain_answers_first() {
     std::thread::sleep(Duration::from_millis(500));
     let evict = serde_json::json!({"command": "evict", "export": "b"});
     assert_eq!(ask(&control, &evict).unwrap()["ok"]["closed"], 1);
-    let start = Instant::now();
     fixture.await_no_connections();
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     let Fixture { server, authority, .. } = fixture;
     let address = server.status()["listeners"][0]["address"].as_str().unwrap()["tcp:".len()..].parse().unwrap();
     let config = client_config(&authority.pem(), None, &[&version::TLS13]);
@@ -53,16 +49,18 @@ fn evict_ends_the_session_and_drain_answers_first() {
     let bytes = client.request(0, command::READ, 5, 0, data.len() as u64);
     client.send(&bytes);
     client.receive(16);
+    let start = Instant::now();
     server.send(Event::Terminate);
     assert!(client.receive(data.len()) == data, "an answer was lost in the drain");
     assert!(matches!(client.stream.read(&mut [0; 8]), Ok(0)));
     assert_eq!(server.wait(), 0);
-    // The client has not closed its socket, so its relay would last for a second if the server did not wait for it.
+    // The client has not closed its socket, so its relay lasts for all of its time, and the server waits for it.
+    assert!(start.elapsed() >= END_TIMEOUT, "the server ended {:?} after it was told to", start.elapsed());
     // A thread that has done everything is listed for a moment more.
     let ended = Instant::now();
     while relays() > 0 {
-        assert!(ended.elapsed() < Duration::from_millis(500), "{} relays outlive their server", relays());
-        std::thread::yield_now();
+        assert!(ended.elapsed() < Duration::from_secs(60), "{} relays outlive their server", relays());
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

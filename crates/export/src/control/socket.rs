@@ -199,8 +199,11 @@ fn connect(path: &Path, end: Instant) -> io::Result<UnixStream> {
 mod tests {
     use super::*;
 
-    /// What an operator gets of a server that does this with its first connection. The operator waits a second.
-    fn asked(server: impl FnOnce(&std::os::unix::net::UnixListener) + Send + 'static) -> io::Result<Value> {
+    /// What an operator who waits this long gets of a server that does this with its first connection.
+    fn asked(
+        patience: Duration,
+        server: impl FnOnce(&std::os::unix::net::UnixListener) + Send + 'static,
+    ) -> io::Result<Value> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control");
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
@@ -210,7 +213,7 @@ mod tests {
             // What is open stays open until the operator has given up.
             let _ = ended.recv();
         });
-        let answer = ask_within(&path, &json!({"command": "status"}), Duration::from_secs(1), 1 << 20);
+        let answer = ask_within(&path, &json!({"command": "status"}), patience, 1 << 20);
         drop(ends);
         server.join().unwrap();
         answer
@@ -218,15 +221,16 @@ mod tests {
 
     #[test]
     fn a_silent_a_slow_and_an_endless_server_end_with_an_error() {
-        let (never, wait) = (asked(|_| {}), Duration::from_millis(100));
-        let silent = asked(|listener| std::mem::forget(listener.accept().unwrap()));
-        let slow = asked(move |listener| {
+        let (short, long, wait) = (Duration::from_secs(1), Duration::from_secs(60), Duration::from_millis(100));
+        let never = asked(short, |_| {});
+        let silent = asked(short, |listener| std::mem::forget(listener.accept().unwrap()));
+        let slow = asked(short, move |listener| {
             let mut stream = listener.accept().unwrap().0;
             while stream.write_all(b" ").is_ok() {
                 thread::sleep(wait);
             }
         });
-        let deaf = asked(|listener| {
+        let deaf = asked(short, |listener| {
             // One client may wait, and then as many as there are.
             rustix::net::listen(listener, 1).unwrap();
             let path = listener.local_addr().unwrap().as_pathname().unwrap().to_owned();
@@ -239,12 +243,13 @@ mod tests {
                 (io::ErrorKind::TimedOut, "the server did not answer within 1s".into())
             );
         }
-        let endless = asked(|listener| {
+        let endless = asked(long, |listener| {
             let mut stream = listener.accept().unwrap().0;
             while stream.write_all(&[b'['; 4096]).is_ok() {}
         });
         assert!(endless.unwrap_err().to_string().contains("longer than 1048576 bytes"));
-        let other = asked(|listener| listener.accept().unwrap().0.write_all(b"HTTP/1.1 400 Bad Request\r\n").unwrap());
+        let other =
+            asked(long, |listener| listener.accept().unwrap().0.write_all(b"HTTP/1.1 400 Bad Request\r\n").unwrap());
         assert!(other.unwrap_err().to_string().contains("not of a hoistway server"));
     }
 

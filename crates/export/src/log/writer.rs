@@ -222,10 +222,15 @@ mod tests {
         assert!((99..=100).contains(&dropped), "the writer may have taken one line: {dropped}");
         drop(open);
         drop(lines.flusher());
-        let written = written.lock().unwrap().clone();
         let expected =
             format!("hoistway: warning: {dropped} lines of the log were dropped, because its reader is too slow");
-        assert!(written.starts_with("0\n") && written.contains(&expected), "{written}");
+        let is_written = || written.lock().unwrap().contains(&expected);
+        // The flusher waits for a second only, in which a busy machine may not have run the writer.
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_written() && Instant::now() < end {
+            thread::sleep(POLL);
+        }
+        assert!(is_written() && written.lock().unwrap().starts_with("0\n"), "{}", written.lock().unwrap());
     }
 
     #[test]
@@ -238,6 +243,6 @@ mod tests {
         (0..QUEUED_LINES * 2).for_each(|_| lines.push("x\n".to_owned()));
         let start = Instant::now();
         drop(lines.flusher());
-        assert!(start.elapsed() < FLUSH_TIMEOUT * 10, "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     }
 }
