@@ -1,7 +1,7 @@
 //! Real I/O through the in-process client: every kind of backing, every command.
 #![allow(clippy::cast_possible_truncation, reason = "patterns and small sizes")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hoistway_engine::protocol::{Command, Failure};
 use hoistway_engine::{
@@ -201,13 +201,16 @@ fn test_44_a_switch_under_load_loses_nothing() {
 
 #[test]
 fn test_58_a_drain_answers_requests_in_flight_and_refuses_new_ones() {
-    let shard = shard_on("model:null,latency_us=1000000,memory:1MiB");
+    // Long enough for it to be seen in flight on a busy machine.
+    let shard = shard_on("model:null,latency_us=3000000,memory:1MiB");
     let client = shard.client(shard.volumes()[0], GroupHandle::ROOT).expect("a client");
     let ticket = client.submit(Command::Write, 0, 4_096, false, vec![1; 4_096]);
     // The write is submitted in the turn of the loop that follows its arrival.
-    let is_in_flight = (0..10_000).any(|_| shard.status().expect("status").requests_in_flight == 1);
-    assert!(is_in_flight);
-    let report = shard.drain(Duration::from_secs(10)).expect("drained");
+    let end = Instant::now() + Duration::from_secs(60);
+    while shard.status().expect("status").requests_in_flight == 0 {
+        assert!(Instant::now() < end, "it never is in flight");
+    }
+    let report = shard.drain(Duration::from_secs(60)).expect("drained");
     assert_eq!((report.abandoned_requests, report.failed_syncs), (0, 0));
     assert_eq!(ticket.wait(), Ok(Vec::new()));
     assert_eq!(client.read(0, 512), Err(ClientError::Stopped));

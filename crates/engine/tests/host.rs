@@ -75,14 +75,14 @@ fn a_limit_is_kept_and_leaves_the_other_group_alone() {
     }
 }
 
-/// 64 reads at 2 a second would delay the end of the run by half a minute.
+/// 256 reads at 2 a second would delay the end of the run by two minutes.
 #[test]
 fn a_run_does_not_wait_for_requests_held_by_tight_limits() {
-    let mut experiment = experiment("memory:64MiB", "none", &[100], &job(Mix::Read, 64));
+    let mut experiment = experiment("memory:64MiB", "none", &[100], &job(Mix::Read, 256));
     experiment.groups[0].limits.read_ios_per_s = Some(2);
     let began = std::time::Instant::now();
     let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
-    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
     assert!(measured.groups[0].ios() <= 3, "{}", measured.groups[0].ios());
     assert!(measured.target.notes["limiters"].starts_with("rate"), "{:?}", measured.target.notes);
 }
@@ -169,7 +169,8 @@ fn a_cancelled_run_ends_at_once_and_leaves_no_thread() {
     let began = std::time::Instant::now();
     let ended = EngineHost.run(&long, &mut Impatient);
     assert!(matches!(ended, Err(hoistway_experiment::RunError::Cancelled)), "{ended:?}");
-    assert!(began.elapsed().as_secs() < 30);
+    // It would have run for an hour.
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
 }
 
 /// An observer that requests a record of this number of dispatches.

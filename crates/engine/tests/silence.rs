@@ -13,8 +13,9 @@ use hoistway_engine::{
 };
 use hoistway_experiment::SchedulerSpec;
 
-/// The deadline is 5 s, and the machine may be busy.
-const ANSWERED: Duration = Duration::from_secs(20);
+/// For an answer that does not wait for what is stuck, which would never come. No bound of performance: the machine may
+/// be busy.
+const ANSWERED: Duration = Duration::from_secs(60);
 
 /// Something to be stuck in.
 #[derive(Default)]
@@ -110,7 +111,7 @@ fn in_time<T>(what: &str, ask: impl FnOnce() -> T) -> T {
 fn wait_until(what: &str, so: impl Fn() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < Duration::from_secs(60), "never: {what}");
+        assert!(start.elapsed() < ANSWERED, "never: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -126,7 +127,7 @@ fn a_device_stuck_under_its_lock_refuses_in_time_and_does_nothing_of_it_later() 
     let error = in_time("weight", || shard.set_weight(group, 100)).expect_err("no answer");
     assert!(error.message.starts_with("device 'dev' has not answered for "), "{error}");
     assert!(shard.silent_for().is_some());
-    // From now on it is known, and no caller waits.
+    // From now on it is known, and no caller waits: 30 that did would wait for 5 s each.
     let start = Instant::now();
     for _ in 0..10 {
         assert!(shard.set_weight(group, 50).is_err() && shard.status().is_err());

@@ -5,7 +5,7 @@
 mod plain;
 
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hoistway_engine::{Backing, ShardHandle, ShardSettings, VolumeSettings, start};
 use plain::{connect, request};
@@ -16,7 +16,22 @@ fn shard(backing: &str, stall_timeout: Duration) -> ShardHandle {
     start(settings, &[volume]).expect("a shard")
 }
 
-const PATIENT: Duration = Duration::from_secs(60);
+/// A time after which no client of these tests is closed for stalling.
+const PATIENT: Duration = Duration::from_secs(3_600);
+/// For what happens at once or, if it is broken, never or after [`PATIENT`].
+const SOON: Duration = Duration::from_secs(60);
+
+/// Whether this becomes true.
+fn soon(mut is_so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + SOON;
+    while Instant::now() < end {
+        if is_so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
 
 #[test]
 fn data_of_every_size_comes_back_as_sent() {
@@ -55,7 +70,7 @@ fn test_17_requests_before_a_disconnect_are_answered() {
         cookies.sort_unstable();
         assert!(cookies.into_iter().eq(0..8), "round {round}");
         assert!(peer.is_at_end());
-        is_closed.recv_timeout(Duration::from_secs(20)).expect("nothing is left of it");
+        is_closed.recv_timeout(SOON).expect("nothing is left of it");
     }
 }
 
@@ -79,7 +94,7 @@ fn test_34_clients_that_vanish_with_requests_in_flight_leave_nothing_behind() {
         drop(peer);
     }
     for number in 0..200 {
-        let heard = is_closed.recv_timeout(Duration::from_secs(20));
+        let heard = is_closed.recv_timeout(SOON);
         assert!(heard.is_ok(), "client {number} was never let go: {:?}", shard.status());
     }
     let status = shard.status().expect("status");
@@ -128,7 +143,7 @@ fn several_workers_keep_the_data_of_their_clients_apart_while_others_vanish() {
     let clients: Vec<_> = (0..CLIENTS).map(client).collect();
     clients.into_iter().for_each(|client| client.join().expect("a client"));
     for _ in 0..CLIENTS * 6 {
-        is_closed.recv_timeout(Duration::from_secs(20)).expect("nothing is left of it");
+        is_closed.recv_timeout(SOON).expect("nothing is left of it");
     }
     let status = shard.status().expect("status");
     assert_eq!((status.requests_in_flight, status.connections.len(), status.violations), (0, 0, 0));
@@ -148,16 +163,13 @@ fn tests_36_and_37_clients_that_stop_are_closed_and_others_do_not_notice() {
     short.send(&request(0, 0, 0, 512)[..5]);
     let mut quiet = connect(&shard, None);
     for _ in 0..3 {
-        is_closed.recv_timeout(Duration::from_secs(20)).expect("closed for stalling");
+        is_closed.recv_timeout(SOON).expect("closed for stalling");
     }
     // An idle client is not a stalled one.
     quiet.send(&request(0, 1, 0, 512));
     assert_eq!(quiet.reply().0, 1);
     // The peer has the reply a moment before its worker knows that it was sent.
-    let is_idle = (0..2_000).any(|_| {
-        std::thread::sleep(Duration::from_millis(1));
-        shard.status().expect("status").requests_in_flight == 0
-    });
+    let is_idle = soon(|| shard.status().expect("status").requests_in_flight == 0);
     assert!(is_idle, "{:?}", shard.status());
 }
 
@@ -169,12 +181,7 @@ fn a_client_that_vanishes_while_it_waits_for_memory_is_noticed() {
     let mut deaf: Vec<_> = (0..6).map(|_| connect(&shard, None)).collect();
     deaf.iter_mut().for_each(|peer| peer.send(&reads));
     let pauses = || shard.status().expect("status").loop_counters.pauses_for_memory;
-    let is_waiting = |before: u64| {
-        (0..2_000).any(|_| {
-            std::thread::sleep(Duration::from_millis(1));
-            pauses() > before
-        })
-    };
+    let is_waiting = |before: u64| soon(|| pauses() > before);
     assert!(is_waiting(0), "the memory lasts: {:?}", shard.status());
     let (closed, is_closed) = mpsc::channel();
     let before = pauses();
@@ -182,7 +189,7 @@ fn a_client_that_vanishes_while_it_waits_for_memory_is_noticed() {
     victim.send(&request(1, 1, 0, 1 << 20));
     assert!(is_waiting(before), "the victim does not wait: {:?}", shard.status());
     drop(victim);
-    is_closed.recv_timeout(Duration::from_secs(5)).expect("its end is noticed");
+    is_closed.recv_timeout(SOON).expect("its end is noticed");
 }
 
 #[test]
@@ -190,7 +197,7 @@ fn test_35_an_evicted_client_sees_the_end_although_a_receive_is_outstanding() {
     let shard = shard("memory:1MiB", PATIENT);
     let mut peer = connect(&shard, None);
     let eviction = shard.evict(peer.connection).expect("evicted").expect("it was connected");
-    assert!(eviction.wait(Duration::from_secs(30)));
+    assert!(eviction.wait(SOON));
     assert!(peer.is_at_end());
 }
 

@@ -78,7 +78,7 @@ pub struct Peer {
 /// engine.
 pub fn connect(shard: &ShardHandle, closed: Option<std::sync::mpsc::Sender<()>>) -> Peer {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
-    ours.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    ours.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
     let on_closed = closed.map(|closed| {
         Box::new(move |_| {
             let _ = closed.send(());
