@@ -13,8 +13,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A target that takes longer for one input counts as hanging.
-const TIME_LIMIT: Duration = Duration::from_secs(20);
+/// A target that takes longer for one input counts as hanging. Others may have the processors meanwhile.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Time limit of one attempt of shortening.
 const TRY_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Attempts of shortening: a process each, a few milliseconds.
