@@ -199,12 +199,13 @@ def test_other_threads_go_on_during_a_run() -> None:
 
     thread = threading.Thread(target=count)
     thread.start()
-    begin = time.monotonic()
+    before = steps
     SSD.with_(runtime_s=20.0, workers=1).run()
-    took_s = time.monotonic() - begin
+    during = steps - before
     is_over.set()
     thread.join()
-    assert steps > 20 * took_s, f"{steps} steps of 1 ms in {took_s:.2f} s"
+    # The run takes about a second. Without the lock of the interpreter there could be one step before it and one behind.
+    assert during > 10, f"{during} steps of 1 ms"
 
 
 def test_ctrl_c_ends_a_run() -> None:
@@ -216,12 +217,10 @@ def test_ctrl_c_ends_a_run() -> None:
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "begun\n"
     time.sleep(0.5)
-    begin = time.monotonic()
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=60)
+    # Runs look for a cancellation at least twice a second; this one would go on for a day.
+    rest, _ = process.communicate(timeout=120)
     assert rest == "interrupted\n" and process.returncode == 0
-    # Runs look for a cancellation at least twice a second.
-    assert time.monotonic() - begin < 20
 
 
 def test_run_has_the_fields_of_an_experiment() -> None:
