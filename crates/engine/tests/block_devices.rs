@@ -153,7 +153,7 @@ impl Drop for Zram {
     /// The device's file is closed a moment after the shard has ended.
     fn drop(&mut self) {
         let is_removed = || fs::write("/sys/class/zram-control/hot_remove", &self.0).is_ok();
-        let _ = (0..500).any(|_| is_removed() || pause());
+        let _ = (0..6_000).any(|_| is_removed() || pause());
     }
 }
 
