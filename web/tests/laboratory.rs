@@ -4,6 +4,8 @@
 #[path = "../../crates/cli/tests/lab/devtools.rs"]
 #[allow(dead_code, reason = "this test does not call all functions of the module")]
 mod devtools;
+#[path = "../../crates/cli/tests/program/quiet.rs"]
+mod quiet;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use devtools::{Page, browser};
 use hoistway::lab::Choices;
+use quiet::is_busy;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -256,7 +259,11 @@ fn the_page_runs_from_any_web_host() {
 
 #[test]
 fn eight_tenants_in_two_lanes_are_told_sixty_times_a_second() {
+    let name = "sixty frames a second";
     let Some((host, mut page)) = opened() else { return };
+    if is_busy(name) {
+        return;
+    }
     page.open(&host.address);
     page.value(
         "laboratory.restart((it) => { it.tenants = [...Array(8).keys()].map((n) => ({ ...it.tenants[0], name: `t${n}`, weight: 100 * (n + 1), depth: 16, read: 80 })); })",
@@ -268,9 +275,11 @@ fn eight_tenants_in_two_lanes_are_told_sixty_times_a_second() {
     std::thread::sleep(Duration::from_secs(3));
     let frames = page.value("window.frames_taken").as_f64().unwrap() / begin.elapsed().as_secs_f64();
     println!("{frames:.1} frames in a second");
-    // The machine of a test may be busy with other tests.
-    assert!(frames > 20.0, "{frames} frames in a second");
     assert_eq!(page.errors, Vec::<String>::new());
+    drop(page);
+    if !is_busy(name) {
+        assert!(frames > 20.0, "{frames} frames in a second");
+    }
 }
 
 #[test]

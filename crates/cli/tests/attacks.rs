@@ -5,7 +5,7 @@ mod client;
 mod served;
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -161,27 +161,28 @@ fn a_limit_of_open_files_that_is_too_low_is_reported_at_the_start() {
 fn a_client_beyond_the_limit_of_open_files_is_closed_at_once_and_a_warning_says_why() {
     let directory = directory();
     let socket = format!("unix:{}/nbd.sock", directory.path().display());
+    // A client that was not closed at once would wait for an hour.
+    let listener = format!("{socket},handshake_timeout_s=3600");
     let mut command =
-        with_file_limit(64, &["serve", "--memory", "64MiB", "--export", "a=memory:1MiB", "--nbd", &socket]);
+        with_file_limit(64, &["serve", "--memory", "64MiB", "--export", "a=memory:1MiB", "--nbd", &listener]);
     command.stderr(File::create(directory.path().join("said")).unwrap());
     let served = Served::start(directory, command, 1);
     let said = || fs::read_to_string(served.path("said")).unwrap();
     assert!(said().contains("warning: the limit of open files, 64, leaves room for"), "{}", said());
     let mut clients = Vec::new();
     // Clients that have opened their export: one in its handshake would give way to a newcomer.
-    let start = loop {
+    let error = loop {
         assert!(clients.len() < 64, "more clients than descriptors");
-        let start = Instant::now();
         let mut stream = UnixStream::connect(served.path("nbd.sock")).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let bytes = [&3_u32.to_be_bytes()[..], &client::option_bytes(option::GO, &go_data("a"))].concat();
         // Greeting, the facts of the export, and the acknowledgement behind them.
-        if stream.write_all(&bytes).is_err() || stream.read_exact(&mut [0; 18 + 20]).is_err() {
-            break start;
+        if let Err(error) = stream.write_all(&bytes).and_then(|()| stream.read_exact(&mut [0; 18 + 20])) {
+            break error;
         }
         clients.push(stream);
     };
-    assert!(start.elapsed() < Duration::from_secs(5), "the client waited for {:?}", start.elapsed());
+    assert_ne!(error.kind(), ErrorKind::WouldBlock, "the client was neither served nor closed");
     assert!(clients.len() > 20, "only {} clients", clients.len());
     await_that("a warning", || said().contains("was refused, because the limit of open files is reached"));
     drop(clients);
@@ -219,7 +220,7 @@ fn inputs_that_are_too_long_are_refused_before_they_are_read() {
 
 /// The largest configuration that is allowed: quadratic checks took minutes.
 #[test]
-fn a_large_configuration_is_checked_in_seconds() {
+fn a_large_configuration_is_checked_without_quadratic_work() {
     let directory = directory();
     let mut text = String::new();
     for device in 0..256 {
@@ -241,7 +242,7 @@ fn a_large_configuration_is_checked_in_seconds() {
     let start = Instant::now();
     let output = run_command(hoistway().args(["serve", "--check"]).arg(&path));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(start.elapsed() < Duration::from_secs(20), "it took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "it took {:?}", start.elapsed());
     assert!(stderr(&output).lines().count() <= 101, "a warning for each of thousands of groups");
     for (table, most) in
         [("[[group]]\npath = \"g", 16_384), ("[[identity]]\nuid = 1 # ", 4_096), ("[[device]]\nname = \"", 256)]

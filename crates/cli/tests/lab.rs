@@ -68,6 +68,15 @@ impl Lab {
         fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
     }
 
+    /// Of all its threads, those that have ended included.
+    fn processor_time_s(&self) -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // Behind the name: the state is the first field, utime and stime are the 12th and 13th.
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        let ticks: u64 = fields[11..13].iter().map(|it| it.parse::<u64>().unwrap()).sum();
+        ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+    }
+
     /// Ends it as Ctrl-C does; returns its exit code.
     fn interrupt(&mut self) -> Option<i32> {
         let pid = Pid::from_child(&self.child);
@@ -156,10 +165,10 @@ fn frame(stream: &mut BufReader<TcpStream>, is: impl Fn(&Value) -> bool) -> Valu
     }
 }
 
-fn until(what: &str, patience: Duration, mut is: impl FnMut() -> bool) {
+fn until(what: &str, mut is: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is() {
-        assert!(begin.elapsed() < patience, "not within {patience:?}: {what}");
+        assert!(begin.elapsed() < PATIENCE, "never: {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -167,25 +176,25 @@ fn until(what: &str, patience: Duration, mut is: impl FnMut() -> bool) {
 #[test]
 fn a_browser_that_vanishes_leaves_nothing_and_neither_does_the_laboratory() {
     let mut lab = Lab::start(&[]);
-    let (id, idle) = (opened(&lab), opened(&lab));
+    let id = opened(&lab);
     let mut stream = frames(&lab, &id);
     frame(&mut stream, |_| true);
     let busy = lab.threads();
     assert_eq!(lab.post(&format!("/do?id={id}"), &json!({"pace": 1e6})).0, 200);
     frame(&mut stream, |it| it["now_ns"].as_u64() > Some(0));
     drop(stream);
-    until("the thread of the page ends", Duration::from_secs(4), || lab.threads() < busy);
+    until("the thread of the page ends", || lab.threads() < busy);
     assert_eq!(lab.post(&format!("/do?id={id}"), &json!("step")).0, 400, "the page is gone");
-    // One that is frozen, and one that never reads its frames.
+    // One that is frozen.
     let frozen = opened(&lab);
     let mut stream = frames(&lab, &frozen);
     frame(&mut stream, |_| true);
     let busy = lab.threads();
     drop(stream);
-    until("the thread of the frozen page ends", Duration::from_secs(4), || lab.threads() < busy);
-    until("the page that does not read is forgotten", Duration::from_secs(14), || {
-        lab.post(&format!("/do?id={idle}"), &json!("step")).0 == 400
-    });
+    until("the thread of the frozen page ends", || lab.threads() < busy);
+    // One that never reads its frames. Not before, because the end of its thread would be taken for another's.
+    let idle = opened(&lab);
+    until("the page that does not read is forgotten", || lab.post(&format!("/do?id={idle}"), &json!("step")).0 == 400);
     assert_eq!(lab.interrupt(), Some(130));
     assert_eq!(program::entries(lab.directory.path()), Vec::<String>::new());
 }
@@ -237,7 +246,8 @@ fn the_command_line_repeats_the_figures() {
     }
 }
 
-const SECONDS: Duration = Duration::from_secs(20);
+/// For what happens soon or, if it is broken, never. Not less, because the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The figures of the whole run as the page shows them, lane by lane.
 const FIGURES: &str = "JSON.stringify([...document.querySelectorAll('.figures tbody')].map((it) => it.innerText))";
@@ -269,22 +279,22 @@ fn a_browser_chooses_runs_changes_and_passes_on() {
     page.open(&lab.address);
     // The weights 100 and 400 on the device of the page, in real time.
     page.value("laboratory.restart((it) => { it.length_ms = 4000; it.tenants.length = 2; it.tenants[0].weight = 100; it.tenants[1].weight = 400; it.tenants[0].depth = 64; })");
-    page.wait("document.querySelectorAll('.tenant').length === 2 && laboratory.isOpen", SECONDS);
+    page.wait("document.querySelectorAll('.tenant').length === 2 && laboratory.isOpen", PATIENCE);
     page.value("laboratory.setPace(9); document.getElementById('run').click()");
-    page.wait("laboratory.nowNs > 6e8", SECONDS);
+    page.wait("laboratory.nowNs > 6e8", PATIENCE);
     let row = "document.querySelectorAll('.lane')[1].querySelector('.shares tbody tr').dataset";
-    page.wait(&format!("Math.abs(Number({row}.share) - 0.2) < 0.03"), SECONDS);
+    page.wait(&format!("Math.abs(Number({row}.share) - 0.2) < 0.03"), PATIENCE);
     drag(
         &mut page,
         "[data-tenant=\"0\"] .weight",
         "(() => { const w = [1, 10, 100, 1000].flatMap((d) => [1, 1.5, 2, 3, 4, 5, 6, 8].map((it) => Math.floor(it * d))).filter((it, at, all) => it !== all[at - 1]); return w.indexOf(800); })()",
     );
-    page.wait("laboratory.made.at(-1)?.weight === 800", SECONDS);
+    page.wait("laboratory.made.at(-1)?.weight === 800", PATIENCE);
     let changed = page.value("laboratory.made.at(-1).at_ns").as_f64().unwrap();
     // Both tenants keep the device full alone, so that two thirds of it are due by weight.
     let due = "(() => { const due = [...document.querySelectorAll('.lane')[1].querySelectorAll('.shares tbody tr')].map((it) => Number(it.dataset.due)); return due[0] / (due[0] + due[1]); })()";
-    page.wait(&format!("Math.abs({due} - 2 / 3) < 0.01"), SECONDS);
-    page.wait(&format!("Math.abs(Number({row}.share) - 2 / 3) < 0.02"), SECONDS);
+    page.wait(&format!("Math.abs({due} - 2 / 3) < 0.01"), PATIENCE);
+    page.wait(&format!("Math.abs(Number({row}.share) - 2 / 3) < 0.02"), PATIENCE);
     let reached = page.value("laboratory.nowNs").as_f64().unwrap();
     assert!(reached - changed < 2e9, "the share was reached after {} s of virtual time", (reached - changed) / 1e9);
     // A dispatch tells its reason.
@@ -295,22 +305,22 @@ fn a_browser_chooses_runs_changes_and_passes_on() {
     assert!(hint.contains(" reads 4 KiB at sector ") && hint.contains("Chosen: "), "{hint}");
     // To the end, and the same again by the link.
     page.value("laboratory.setPace(13)");
-    page.wait("laboratory.isOver && document.querySelectorAll('.figures tbody tr').length === 4", SECONDS);
+    page.wait("laboratory.isOver && document.querySelectorAll('.figures tbody tr').length === 4", PATIENCE);
     let figures = page.value(FIGURES);
     let link = page.value("location.href").as_str().unwrap().to_owned();
     assert!(page.value("laboratory.made.length").as_u64() >= Some(1));
     let mut other = Page::start(browser, &lab.directory.path().join("other"));
     other.open(&link);
     other.value("laboratory.setPace(13); document.getElementById('run').click()");
-    other.wait("laboratory.isOver && document.querySelectorAll('.figures tbody tr').length === 4", SECONDS);
+    other.wait("laboratory.isOver && document.querySelectorAll('.figures tbody tr').length === 4", PATIENCE);
     assert_eq!(other.value(FIGURES), figures, "{link}");
     assert_eq!(other.value("location.href"), link);
     // Links that were tampered with.
     other.open(&format!("{}#bm9uc2Vuc2U", lab.address));
-    other.wait("document.getElementById('problem').textContent.includes('This link is damaged')", SECONDS);
+    other.wait("document.getElementById('problem').textContent.includes('This link is damaged')", PATIENCE);
     assert_eq!(other.errors, Vec::<String>::new());
     other.value("location.hash = btoa(JSON.stringify({ ...laboratory.start, seed: -1 })).replaceAll('=', '')");
-    other.wait("document.getElementById('problem').textContent.includes('not possible')", SECONDS);
+    other.wait("document.getElementById('problem').textContent.includes('not possible')", PATIENCE);
     assert_eq!(page.errors, Vec::<String>::new());
 }
 
@@ -353,10 +363,10 @@ fn every_story_is_told_to_its_end_and_its_claims_hold() {
             "document.getElementById('story').value = '{story}'; document.getElementById('story-begin').click()"
         ));
         for step in 1..=5 {
-            page.wait(&format!("document.getElementById('story-place').textContent.startsWith('Step {step} of') && (laboratory.isRunning || !document.getElementById('story-next').disabled)"), SECONDS);
+            page.wait(&format!("document.getElementById('story-place').textContent.startsWith('Step {step} of') && (laboratory.isRunning || !document.getElementById('story-next').disabled)"), PATIENCE);
             // A reader takes longer; the step ends at the same virtual time.
             page.value("laboratory.setPace(13)");
-            page.wait("!document.getElementById('story-next').disabled", Duration::from_secs(40));
+            page.wait("!document.getElementById('story-next').disabled", PATIENCE);
             let problem = page.value("document.getElementById('problem').textContent");
             assert_eq!(problem, "", "story {story}, step {step}");
             // The last frames may still be on their way.
@@ -380,7 +390,7 @@ fn every_story_is_told_to_its_end_and_its_claims_hold() {
             }
             assert!(step < 5, "story {story} has more than five steps");
         }
-        page.wait("document.getElementById('story-card').hidden", SECONDS);
+        page.wait("document.getElementById('story-card').hidden", PATIENCE);
     }
     assert_eq!(page.errors, Vec::<String>::new());
 }
@@ -415,9 +425,9 @@ fn it_looks_right_by_day_by_night_and_on_a_telephone() {
     page.look((1400, 1000), false);
     page.open(&lab.address);
     // It runs by itself: a newcomer sees something at work on the first screen, and where to begin.
-    page.wait("laboratory.nowNs > 0 && laboratory.isRunning", SECONDS);
+    page.wait("laboratory.nowNs > 0 && laboratory.isRunning", PATIENCE);
     page.value("laboratory.setPace(7)");
-    page.wait("laboratory.nowNs > 7e8", SECONDS);
+    page.wait("laboratory.nowNs > 7e8", PATIENCE);
     page.value("document.getElementById('run').click()");
     for (size, last) in
         [((1400, 900), "document.querySelector('.words')"), ((390, 844), "document.querySelector('.shares')")]
@@ -437,12 +447,12 @@ fn it_looks_right_by_day_by_night_and_on_a_telephone() {
     page.look((1400, 1000), false);
     page.value("laboratory.restart((it) => { it.device = 'model:sata'; it.schedulers = ['mq-deadline', 'bfq']; it.tenants.forEach((tenant) => Object.assign(tenant, { random: false, block: 32768, depth: 1 })); })");
     page.value("laboratory.setPace(9); document.getElementById('run').click()");
-    page.wait("laboratory.nowNs > 2e9", SECONDS);
+    page.wait("laboratory.nowNs > 2e9", PATIENCE);
     page.value("document.getElementById('run').click()");
     picture(&mut page, "disk", (1400, 1000), false);
     page.value("laboratory.restart((it) => { it.device = 'model:raid5x12'; it.schedulers = ['none', 'paternoster', 'cfq']; it.tenants.forEach((tenant) => Object.assign(tenant, { random: true, block: 16384, depth: 16 })); })");
     page.value("laboratory.setPace(9); document.getElementById('run').click()");
-    page.wait("laboratory.nowNs > 1e9", SECONDS);
+    page.wait("laboratory.nowNs > 1e9", PATIENCE);
     page.value("document.getElementById('run').click()");
     picture(&mut page, "array", (1800, 1000), true);
     // Three lanes beside each other, without a sideways scroll.
@@ -455,9 +465,11 @@ fn it_looks_right_by_day_by_night_and_on_a_telephone() {
     assert_eq!(page.errors, Vec::<String>::new());
 }
 
-/// Two lanes with eight tenants: how many frames come in a second.
+/// Two lanes with eight tenants: how much processor time a frame takes. How many come in a second depends on what else
+/// the machine does.
 #[test]
 fn eight_tenants_in_two_lanes_are_told_sixty_times_a_second() {
+    const FRAMES: u32 = 120;
     let lab = Lab::start(&[]);
     let mut eight = state();
     eight["length_ms"] = json!(60_000);
@@ -468,12 +480,10 @@ fn eight_tenants_in_two_lanes_are_told_sixty_times_a_second() {
     let id = serde_json::from_str::<Value>(&answer).unwrap()["id"].as_str().unwrap().to_owned();
     let mut stream = frames(&lab, &id);
     assert_eq!(lab.post(&format!("/do?id={id}"), &json!({"pace": 1e8})).0, 200);
-    let (begin, mut count) = (Instant::now(), 0);
-    while begin.elapsed() < Duration::from_secs(2) {
-        frame(&mut stream, |_| true);
-        count += 1;
-    }
-    println!("{} frames in a second", count / 2);
-    // The machine of a test may be busy with other tests.
-    assert!(count / 2 > 20, "{} frames in a second", count / 2);
+    let before_s = lab.processor_time_s();
+    (0..FRAMES).for_each(|_| drop(frame(&mut stream, |_| true)));
+    let frame_ms = (lab.processor_time_s() - before_s) * 1e3 / f64::from(FRAMES);
+    println!("{frame_ms:.2} ms of processor time for a frame");
+    // A sixtieth of a second is 16.7 ms; a build without optimization takes more for its work.
+    assert!(frame_ms < 25.0, "{frame_ms:.2} ms of processor time for a frame");
 }

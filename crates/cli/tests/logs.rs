@@ -182,7 +182,7 @@ fn a_log_without_a_reader_stops_nothing() {
         let start = Instant::now();
         served.signal("TERM");
         assert_eq!(wait_for_exit(&mut served.child).code(), Some(0));
-        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     }
     drop(kept);
     assert!(filler.join().unwrap(), "the pipe was never read");

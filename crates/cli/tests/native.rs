@@ -13,7 +13,7 @@ use std::sync::MutexGuard;
 use std::time::Duration;
 
 use program::{Said, command, hoistway};
-use rig::{Rig, left_behind, left_since};
+use rig::{Rig, becomes, left_behind, left_since};
 use serde_json::Value;
 
 /// Eight slots of 800 us: at most 10,000 reads per second.
@@ -62,13 +62,10 @@ fn under_way(rig: &Rig) -> Child {
     let more = ["--weights", "100,800", "-w", "drr:bs=4k,iodepth=8", "--runtime", "5s", "--ramp", "0", "--no-store"];
     let mut command = command(Path::new("/"), &[&arguments[..], &more].concat());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program");
-    for _ in 0..100 {
-        std::thread::sleep(Duration::from_millis(50));
-        let group = format!("hoistway.{}", child.id());
-        if left_behind().iter().any(|thing| thing.ends_with(&group)) && rig.get("scheduler") != "bfq" {
-            std::thread::sleep(Duration::from_millis(300));
-            return child;
-        }
+    let group = format!("hoistway.{}", child.id());
+    if becomes(|| left_behind().iter().any(|thing| thing.ends_with(&group)) && rig.get("scheduler") != "bfq") {
+        std::thread::sleep(Duration::from_millis(300));
+        return child;
     }
     signal("-TERM", child.id());
     let status = child.wait();
@@ -406,12 +403,7 @@ fn files_and_directories_lie_on_a_disk_whose_scheduler_is_chosen() {
     let long = ["test", &directory, "--host", "native", "-s", "none", "--size", "8M", "--runtime", "20s", "--no-store"];
     let mut child =
         command(Path::new("/"), &long).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
-    for _ in 0..100 {
-        std::thread::sleep(Duration::from_millis(50));
-        if rig.get("scheduler") == "none" {
-            break;
-        }
-    }
+    assert!(becomes(|| rig.get("scheduler") == "none"), "it never began");
     signal("-KILL", child.id());
     child.wait().expect("its end");
     assert_eq!(left_since(&left), [""; 0]);

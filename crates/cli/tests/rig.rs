@@ -4,6 +4,8 @@
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]
 mod program;
+#[path = "program/quiet.rs"]
+mod quiet;
 #[path = "program/rig.rs"]
 mod rig;
 
@@ -14,7 +16,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use program::{command, hoistway};
-use rig::{Rig, left_behind, left_since, possible};
+use quiet::is_busy;
+use rig::{Rig, becomes, left_behind, left_since, possible};
 use serde_json::Value;
 
 fn listed(node: &str) -> Value {
@@ -40,9 +43,10 @@ fn reader(node: &str, seconds: &str) -> Child {
 fn a_device_looks_like_its_model_and_starts_at_once() {
     let Some(_alone) = possible("a device") else { return };
     let before = left_behind();
-    let begin = Instant::now();
+    // Whatever its size: this would take hours if a device were written or held in memory.
+    let huge = Rig::create(&["sata-disk", "--size", "8T"]);
+    drop(huge);
     let sata = Rig::create(&["sata-disk", "--size", "8G"]);
-    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
     let sectors = fs::read_to_string(sata.queue("../size")).unwrap();
     assert_eq!((sectors.trim(), sata.get("rotational").as_str()), ("16777216", "1"));
     assert_eq!((sata.get("nr_requests").as_str(), sata.get("write_cache").as_str()), ("32", "write back"));
@@ -84,11 +88,12 @@ fn what_was_written_is_read_again_and_memory_is_bounded() {
     file.read_exact(&mut byte).unwrap();
 }
 
-/// Half of the completions are at most 128 us late on any machine that this runs on; the exact
+/// Half of the completions are at most 128 us late on any quiet machine that this runs on; the exact
 /// figures are in docs/devices.md.
 #[test]
 fn the_model_keeps_its_time() {
     let Some(_alone) = possible("timing") else { return };
+    let was_busy = is_busy("timing");
     let rig = Rig::create(&["null,latency_us=2000", "--size", "1G"]);
     let mut file = File::open(&rig.node).expect("the device");
     let mut latencies: Vec<Duration> = (0..200_u64)
@@ -102,12 +107,18 @@ fn the_model_keeps_its_time() {
         .collect();
     latencies.sort();
     assert!(latencies[0] >= Duration::from_micros(2_000), "faster than the model: {:?}", latencies[0]);
+    let counts = || -> Vec<u64> {
+        let counts = listed(&rig.node)["lateness"]["counts"].clone();
+        counts.as_array().expect("counts").iter().filter_map(Value::as_u64).collect()
+    };
+    assert!(becomes(|| counts().iter().sum::<u64>() >= 200), "{:?}", counts());
+    if was_busy || is_busy("timing") {
+        return;
+    }
     assert!(latencies[20] < Duration::from_micros(2_600), "{:?}", &latencies[..21]);
-    std::thread::sleep(Duration::from_millis(600));
-    let counts = listed(&rig.node)["lateness"]["counts"].clone();
-    let counts: Vec<u64> = counts.as_array().expect("counts").iter().filter_map(Value::as_u64).collect();
+    let counts = counts();
     let (all, early): (u64, u64) = (counts.iter().sum(), counts.iter().take(8).sum());
-    assert!(all >= 200 && early * 2 > all, "{counts:?}");
+    assert!(early * 2 > all, "{counts:?}");
 }
 
 /// The driver accepts as many commands as the model, under every scheduler: requests beyond that
@@ -120,9 +131,9 @@ fn the_block_device_is_as_deep_as_the_model() {
         rig.set("scheduler", scheduler);
         reader(&rig.node, "1").wait().expect("fio");
     }
-    std::thread::sleep(Duration::from_millis(600));
-    let seen = listed(&rig.node);
-    assert_eq!((&seen["most_in_service"], &seen["most_arrived"]), (&6.into(), &6.into()));
+    let seen = || ["most_in_service", "most_arrived"].map(|name| listed(&rig.node)[name].as_u64());
+    becomes(|| seen() >= [Some(6); 2]);
+    assert_eq!(seen(), [Some(6); 2]);
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod program;
 mod served;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use client::Client;
@@ -94,11 +96,11 @@ fn a_limit_shows_in_io_stat_and_in_top() {
     let served = Served::flags(directory, &exports);
     let (said, code) = served.ctl(&["limit", "slow", "io.max", "rbps=1048576"]);
     assert_eq!(code, Some(0), "{said}");
+    let is_over = Arc::new(AtomicBool::new(false));
     let readers = ["slow", "free"].map(|export| {
-        let mut client = open(&served, export);
+        let (mut client, is_over) = (open(&served, export), Arc::clone(&is_over));
         std::thread::spawn(move || {
-            let end = Instant::now() + Duration::from_secs(4);
-            while Instant::now() < end {
+            while !is_over.load(Ordering::Relaxed) {
                 assert_eq!(client.read(0, 65_536).error, 0);
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -128,6 +130,7 @@ fn a_limit_shows_in_io_stat_and_in_top() {
     assert!(throttled("slow") > 80.0 && throttled("free") == 0.0, "{interval}");
     let lines = hoistway(Path::new("/"), &[&top[..], &["diskstats"]].concat());
     assert_eq!(lines.stdout.split_whitespace().count(), 20, "{}", lines.stdout);
+    is_over.store(true, Ordering::Relaxed);
     readers.into_iter().for_each(|reader| reader.join().expect("a reader"));
 }
 

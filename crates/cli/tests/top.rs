@@ -207,15 +207,11 @@ fn on_a_terminal_it_draws_and_leaves_it_as_it_was() {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script");
         if columns == 81 {
             let shown = || String::from_utf8_lossy(&fs::read(&script).unwrap_or_default()).into_owned();
-            let begun = std::time::Instant::now();
-            while !shown().contains(" end, sorted") {
-                assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{}", shown());
-                std::thread::sleep(std::time::Duration::from_millis(50));
-            }
+            served::await_that("the end of the simulated time", || shown().contains(" end, sorted"));
             let keys = child.stdin.as_mut().expect("a pipe");
             keys.write_all(b"h").unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(500));
-            assert!(child.try_wait().unwrap().is_none() && shown().contains("apart"), "{}", shown());
+            served::await_that("the help", || shown().contains("apart"));
+            assert!(child.try_wait().unwrap().is_none(), "{}", shown());
             child.stdin.as_mut().expect("a pipe").write_all(b"q").unwrap();
         }
         let status = served::wait_for_exit(&mut child);

@@ -9,7 +9,6 @@ mod rig;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use hoistway_experiment::SchedulerSpec;
 use hoistway_experiment::statistics::Estimate;
@@ -17,7 +16,7 @@ use hoistway_tune::{
     Attachment, CandidateFindings, Coefficients, DepthStep, Device, Findings, HostKind, Latencies, Noisy, StreamStep,
 };
 use program::{Said, command, entries, hoistway};
-use rig::{Rig, left_behind, left_since};
+use rig::{Rig, becomes, left_behind, left_since};
 use serde_json::{Value, json};
 
 fn tune(arguments: &[&str]) -> Said {
@@ -491,10 +490,7 @@ fn an_interrupt_puts_everything_back() {
     let was = state(&rig);
     let arguments = ["tune", &rig.node, "--quick", "--quiet"];
     let mut child = command(Path::new("/"), &arguments).stdout(Stdio::null()).spawn().expect("the program");
-    let begun = (0..100).any(|_| {
-        std::thread::sleep(Duration::from_millis(50));
-        rig.get("scheduler") != "bfq"
-    });
+    let begun = becomes(|| rig.get("scheduler") != "bfq");
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
     let status = child.wait().expect("its end");
     assert!(begun, "it never began: {status:?}");

@@ -118,7 +118,7 @@ impl Page {
         self.call("Page.navigate", &json!({"url": address}));
         let ready =
             "typeof laboratory === 'object' && laboratory.isOpen && document.querySelectorAll('.lane').length > 0";
-        self.wait(ready, Duration::from_secs(15));
+        self.wait(ready, Duration::from_secs(120));
     }
 
     /// The size of the window, and dark colours.

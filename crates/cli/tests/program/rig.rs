@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::hoistway;
 
@@ -89,14 +90,23 @@ pub fn left_behind() -> Vec<String> {
     left
 }
 
-/// Waits until nothing is left that was not there before, at most two seconds; returns what is
-/// left.
+/// Waits until nothing is left that was not there before, at most [`PATIENCE`]; returns what is left.
 pub fn left_since(before: &[String]) -> Vec<String> {
-    for _ in 0..40 {
-        if left_behind().iter().all(|thing| before.contains(thing)) {
-            return Vec::new();
+    let left = || -> Vec<String> { left_behind().into_iter().filter(|thing| !before.contains(thing)).collect() };
+    if becomes(|| left().is_empty()) { Vec::new() } else { left() }
+}
+
+/// For what happens soon or, if it is broken, never. Not less, because the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether this becomes true.
+pub fn becomes(mut is_so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        if Instant::now() > end {
+            return false;
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(20));
     }
-    left_behind().into_iter().filter(|thing| !before.contains(thing)).collect()
+    true
 }
