@@ -5,7 +5,7 @@
 mod quiet;
 mod served;
 
-use quiet::is_busy;
+use quiet::undisturbed;
 use served::{Served, directory, requires, sparse_file, succeed};
 
 const MIB: u64 = 1 << 20;
@@ -94,15 +94,16 @@ fn read_by_both(served: &Served, heavy_depth: u32, ramp_s: u32) -> (f64, f64) {
 #[test]
 fn by_default_two_fio_processes_have_their_shares() {
     let name = "shares of two fio processes by default";
-    if !requires(name, &["fio"]) || is_busy(name) {
+    if !requires(name, &["fio"]) {
         return;
     }
-    let served = two_tenants("mqfq", 0);
-    let (light, heavy) = read_by_both(&served, 32, 4);
-    assert_eq!(served.terminate(), Some(0));
-    if is_busy(name) {
-        return;
-    }
+    let measured = undisturbed(name, || {
+        let served = two_tenants("mqfq", 0);
+        let got = read_by_both(&served, 32, 4);
+        assert_eq!(served.terminate(), Some(0));
+        got
+    });
+    let Some((light, heavy)) = measured else { return };
     let ratio = heavy / light;
     println!("mqfq, learned depth: light {light:.0} bytes, heavy {heavy:.0} bytes, ratio {ratio:.3}");
     // Without a learned depth the shares would be equal. The lower bound is below 8 because fio may
@@ -115,24 +116,25 @@ fn by_default_two_fio_processes_have_their_shares() {
 #[test]
 fn a_group_with_too_few_outstanding_requests_is_reported() {
     let name = "why a share is not kept";
-    if !requires(name, &["fio"]) || is_busy(name) {
+    if !requires(name, &["fio"]) {
         return;
     }
-    let served = two_tenants("wfq", 8);
-    let looks = std::thread::scope(|scope| {
-        let load = scope.spawn(|| read_by_both(&served, 2, 1));
-        let mut looks = Vec::new();
-        while !load.is_finished() {
-            std::thread::sleep(std::time::Duration::from_millis(1_500));
-            looks.push(served.status().to_string());
-        }
-        load.join().expect("fio");
+    let looks = undisturbed(name, || {
+        let served = two_tenants("wfq", 8);
+        let looks = std::thread::scope(|scope| {
+            let load = scope.spawn(|| read_by_both(&served, 2, 1));
+            let mut looks = Vec::new();
+            while !load.is_finished() {
+                std::thread::sleep(std::time::Duration::from_millis(1_500));
+                looks.push(served.status().to_string());
+            }
+            load.join().expect("fio");
+            looks
+        });
+        assert_eq!(served.terminate(), Some(0));
         looks
     });
-    assert_eq!(served.terminate(), Some(0));
-    if is_busy(name) {
-        return;
-    }
+    let Some(looks) = looks else { return };
     let is_said = |look: &String| look.contains("heavy keeps ") && look.contains("; its share of 89 % needs 8");
     assert!(looks.iter().any(is_said), "{looks:#?}");
     assert!(looks.iter().any(|look| look.contains(r#""saturated":true"#)), "{looks:#?}");
@@ -142,13 +144,10 @@ fn a_group_with_too_few_outstanding_requests_is_reported() {
 #[test]
 fn wfq_gives_two_fio_processes_one_to_eight() {
     let name = "shares of two fio processes";
-    if !requires(name, &["fio"]) || is_busy(name) {
+    if !requires(name, &["fio"]) {
         return;
     }
-    let (light, heavy) = light_and_heavy("wfq");
-    if is_busy(name) {
-        return;
-    }
+    let Some((light, heavy)) = undisturbed(name, || light_and_heavy("wfq")) else { return };
     let ratio = heavy / light;
     println!("wfq: light {light:.0} bytes, heavy {heavy:.0} bytes, ratio {ratio:.3}");
     assert!((ratio / 8.0 - 1.0).abs() < 0.05, "heavy got {ratio:.3} times what light got");
@@ -158,10 +157,11 @@ fn wfq_gives_two_fio_processes_one_to_eight() {
 /// above.
 #[test]
 fn without_a_fair_scheduler_weights_mean_nothing() {
-    if !requires("shares of two fio processes", &["fio"]) {
+    let name = "shares without a fair scheduler";
+    if !requires(name, &["fio"]) {
         return;
     }
-    let (light, heavy) = light_and_heavy("noop");
+    let Some((light, heavy)) = undisturbed(name, || light_and_heavy("noop")) else { return };
     let ratio = heavy / light;
     println!("noop: light {light:.0} bytes, heavy {heavy:.0} bytes, ratio {ratio:.3}");
     assert!((0.7..1.4).contains(&ratio), "heavy got {ratio:.3} times what light got");

@@ -1,10 +1,14 @@
 //! The engine as a host: experiments with real I/O.
 
+#[path = "../../cli/tests/program/quiet.rs"]
+mod quiet;
+
 use hoistway_engine::EngineHost;
 use hoistway_experiment::{Experiment, Group, Host, SchedulerSpec, ShareUnit, Unattended, Weight};
 use hoistway_workload::job::{BlockSize, Engine, Mix, Pattern, PerDirection};
 use hoistway_workload::program::{Dbench, StartUp, Video};
 use hoistway_workload::{Job, Program};
+use quiet::undisturbed;
 
 fn job(mix: Mix, iodepth: u32) -> Job {
     Job {
@@ -47,7 +51,8 @@ fn experiment(target: &str, scheduler: &str, weights: &[u32], job: &Job) -> Expe
 fn shares_follow_the_weights_behind_a_device_model() {
     let experiment = experiment("model:null,latency_us=400,memory:64MiB", "wfq", &[100, 400], &job(Mix::Read, 32));
     EngineHost.check(&experiment).expect("possible");
-    let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
+    let run = || EngineHost.run(&experiment, &mut Unattended).expect("measured");
+    let Some(measured) = undisturbed("shares behind a model", run) else { return };
     let bytes: Vec<u64> =
         measured.groups.iter().map(hoistway_experiment::measurement::GroupMeasurement::bytes).collect();
     let ratio = bytes[1] as f64 / bytes[0] as f64;
@@ -65,7 +70,8 @@ fn a_limit_is_kept_and_leaves_the_other_group_alone() {
         experiment.runtime_ns = 2_000_000_000;
         experiment.groups[0].limits.read_bytes_per_s = Some(10_000_000);
         EngineHost.check(&experiment).expect("possible");
-        let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
+        let run = || EngineHost.run(&experiment, &mut Unattended).expect("measured");
+        let Some(measured) = undisturbed("a limit", run) else { return };
         let per_s =
             |group: usize| measured.groups[group].bytes() as f64 / (measured.window_ns as f64 / 1e9) / 1_000_000.0;
         let (a, b) = (per_s(0), per_s(1));
@@ -103,8 +109,8 @@ fn a_latency_target_is_paid_for_by_the_other_group() {
         let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
         (measured.groups[0].latency().mean_ns() / 1e6, measured.groups[1].ios(), measured.target.notes)
     };
-    let (without_ms, other_without, _) = run(0);
-    let (with_ms, other_with, notes) = run(1_000);
+    let both = undisturbed("a latency target", || (run(0), run(1_000)));
+    let Some(((without_ms, other_without, _), (with_ms, other_with, notes))) = both else { return };
     let figures = format!("{without_ms:.2} and {with_ms:.2} ms, {other_without} and {other_with} reads");
     assert!(without_ms > 4.0 && with_ms < without_ms / 2.0 && other_with < other_without, "{figures}");
     assert_eq!(notes["limiters"], "io.latency");
@@ -188,7 +194,8 @@ impl hoistway_experiment::Progress for Wanting {
 #[test]
 fn the_first_dispatches_are_recorded() {
     let experiment = experiment("model:null,latency_us=400,memory:64MiB", "wfq", &[100, 400], &job(Mix::Read, 32));
-    let measured = EngineHost.run(&experiment, &mut Wanting(300)).expect("measured");
+    let run = || EngineHost.run(&experiment, &mut Wanting(300)).expect("measured");
+    let Some(measured) = undisturbed("shares of the first dispatches", run) else { return };
     let dispatches = measured.dispatches.expect("recorded");
     assert_eq!(dispatches.requests.len(), 300);
     assert!(dispatches.requests.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
@@ -208,7 +215,8 @@ fn by_default_the_depth_is_learned_and_shares_are_kept() {
     let target = "model:null,latency_us=800,servers=8,memory:64MiB";
     let mut experiment = experiment(target, "mqfq", &[100, 400], &job(Mix::Read, 32));
     (experiment.device_depth, experiment.ramp_ns, experiment.runtime_ns) = (None, 3_000_000_000, 3_000_000_000);
-    let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
+    let run = || EngineHost.run(&experiment, &mut Unattended).expect("measured");
+    let Some(measured) = undisturbed("shares at a learned depth", run) else { return };
     let bytes: Vec<u64> =
         measured.groups.iter().map(hoistway_experiment::measurement::GroupMeasurement::bytes).collect();
     let ratio = bytes[1] as f64 / bytes[0] as f64;
@@ -224,6 +232,7 @@ fn a_group_alone_is_not_held_back() {
         (experiment.device_depth, experiment.runtime_ns) = (None, 2_000_000_000);
         EngineHost.run(&experiment, &mut Unattended).expect("measured").ios_per_s()
     };
-    let (free, learned) = (rate("none"), rate("wfq"));
+    let rates = undisturbed("the rate at a learned depth", || (rate("none"), rate("wfq")));
+    let Some((free, learned)) = rates else { return };
     assert!(learned > 0.9 * free, "{learned:.0} of {free:.0}");
 }

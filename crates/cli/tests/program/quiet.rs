@@ -9,17 +9,37 @@ const SHARE_MAX: f64 = 0.1;
 /// How long the processors are watched: a hundred ticks of two processors.
 const WATCHED: Duration = Duration::from_millis(500);
 
-/// Whether other processes have the processors now; prints that the test is left out because of it. To be asked before
-/// and after what is measured. Work at a low priority (`nice`) does not count.
-pub fn is_busy(test: &str) -> bool {
-    let before = used_and_all();
-    std::thread::sleep(WATCHED);
-    let (used, all) = used_and_all();
-    let share = (used - before.0) / (all - before.1);
-    if share > SHARE_MAX {
-        println!("SKIPPED {test}: others have {:.0} % of the processors", share * 100.0);
+/// What `measure` finds, if other processes leave the processors alone before and after it; otherwise nothing, and a line
+/// says that the test is left out.
+pub fn undisturbed<T>(test: &str, measure: impl FnOnce() -> T) -> Option<T> {
+    let is_quiet = || {
+        let share = share_of_others();
+        if share > SHARE_MAX {
+            println!("SKIPPED {test}: others have {:.0} % of the processors", share * 100.0);
+        }
+        share <= SHARE_MAX
+    };
+    if !is_quiet() {
+        return None;
     }
-    share > SHARE_MAX
+    let measured = measure();
+    is_quiet().then_some(measured)
+}
+
+/// Share of all processors' time that other processes have now. Work at a low priority (`nice`) does not count.
+fn share_of_others() -> f64 {
+    let (before, own_before) = (used_and_all(), own());
+    std::thread::sleep(WATCHED);
+    let ((used, all), own) = (used_and_all(), own());
+    (used - before.0 - (own - own_before)) / (all - before.1)
+}
+
+/// Ticks of this process, whose other tests may run.
+fn own() -> f64 {
+    let text = fs::read_to_string("/proc/self/stat").expect("this process");
+    // Behind the name: the state is the first field, user and system time are the 12th and 13th.
+    let fields = text.rsplit_once(')').expect("a name").1.split_whitespace();
+    fields.skip(11).take(2).map(|it| it.parse::<f64>().expect("ticks")).sum()
 }
 
 /// Ticks of all processors since the start: those used by processes of normal priority and by the kernel, and all.
