@@ -33,6 +33,7 @@ pub mod assertion;
 pub mod attainable;
 pub mod blkio;
 pub mod cell;
+pub mod delta;
 pub mod diagnostic;
 pub mod dispatches;
 pub mod entitlement;

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
+use crate::delta::delta_ns;
 use crate::entitlement::Entitlement;
 use crate::measurement::{GroupMeasurement, Measurement, Tally};
 use crate::recorder::IoDirection;
@@ -52,6 +53,9 @@ pub enum Metric {
     Isolation,
     /// Bytes per second that a group is entitled to.
     Entitled,
+    /// The longest time for which a group got less than 90 % of what it is entitled to, or the longest
+    /// of all groups.
+    Delta,
     /// Largest share error of all groups.
     ShareErrorMax,
     /// Mean share error of all groups.
@@ -95,7 +99,7 @@ pub enum Scope {
 
 impl Metric {
     /// All metrics with their names, quantities and scopes.
-    pub const ALL: [(&'static str, Metric, Quantity, Scope); 26] = [
+    pub const ALL: [(&'static str, Metric, Quantity, Scope); 27] = [
         ("total_bw", Metric::TotalBw, Quantity::BytesPerSecond, Scope::Cell),
         ("total_iops", Metric::TotalIops, Quantity::Count, Scope::Cell),
         ("bw", Metric::Bw, Quantity::BytesPerSecond, Scope::Group),
@@ -115,6 +119,7 @@ impl Metric {
         ("late_share", Metric::LateShare, Quantity::Ratio, Scope::Either),
         ("isolation", Metric::Isolation, Quantity::Ratio, Scope::Either),
         ("entitled", Metric::Entitled, Quantity::BytesPerSecond, Scope::Group),
+        ("delta", Metric::Delta, Quantity::Time, Scope::Either),
         ("share_error_max", Metric::ShareErrorMax, Quantity::Ratio, Scope::Cell),
         ("share_error_mean", Metric::ShareErrorMean, Quantity::Ratio, Scope::Cell),
         ("share_error", Metric::ShareError, Quantity::Ratio, Scope::Group),
@@ -184,6 +189,7 @@ impl Metric {
                 None => Some(it.isolation),
             })?,
             Metric::Entitled => entitled(cell, group?)?,
+            Metric::Delta => delta(cell, index)?,
             Metric::ShareErrorMax => fairness(cell, |fairness| Some(fairness.error_max))?,
             Metric::ShareErrorMean => fairness(cell, |fairness| Some(fairness.error_mean))?,
             Metric::ShareError => fairness(cell, |fairness| fairness.error(group?))?,
@@ -262,6 +268,16 @@ fn entitlement(cell: &Cell<'_>, figure: impl Fn(&Entitlement) -> Option<f64>) ->
     let per_set = cell.runs.iter().filter_map(|run| cell.entitlement_of(&[*run]));
     let values: Vec<f64> = per_set.filter_map(|entitlement| figure(&entitlement)).collect();
     Some(Estimate::of(&values).around(mean))
+}
+
+/// Delta of a group, or of the group that waited longest for what is its.
+fn delta(cell: &Cell<'_>, index: Option<usize>) -> Option<Estimate> {
+    let groups = || cell.groups.iter().map(|group| group.index).filter(|own| index.is_none_or(|index| index == *own));
+    let of_run = |run: &&Measurement| {
+        groups().map(|group| delta_ns(run, group)).collect::<Option<Vec<u64>>>()?.into_iter().max()
+    };
+    let values: Vec<f64> = cell.runs.iter().map(of_run).map(|ns| Some(ns? as f64)).collect::<Option<_>>()?;
+    (cell.groups.len() > 1).then(|| Estimate::of(&values))
 }
 
 /// What a group is entitled to; `None` if that is counted in I/Os.

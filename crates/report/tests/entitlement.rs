@@ -10,7 +10,8 @@ use hoistway_experiment::assertion::Assertion;
 use hoistway_experiment::cell::{Cell, cells};
 use hoistway_experiment::entitlement::of_groups;
 use hoistway_experiment::job::Job;
-use hoistway_experiment::measurement::{GroupMeasurement, SoloRates, Tally};
+use hoistway_experiment::measurement::{GroupMeasurement, Sample, SoloRates, Tally};
+use hoistway_experiment::metric::Metric;
 use hoistway_experiment::{Group, Limits, Measurement, SchedulerSpec, Weight};
 use hoistway_report::table::{TextOptions, text};
 use hoistway_report::{Results, csv, json, markdown, page};
@@ -165,6 +166,50 @@ fn every_kind_of_cell_is_judged_by_one_figure() {
         assert!((0.19..=1.0).contains(&between), "{between}");
     }
     assert!(starved > CELLS / 2, "{starved} of {CELLS} cells had a victim");
+}
+
+/// The shares of two groups of equal weight, second by second: one is late, and starves for two seconds
+/// after its return and for one later; the other for three before it comes, which are seconds of all it can.
+#[test]
+fn delta_is_the_longest_time_below_what_a_group_was_entitled_to_then() {
+    let example = Example::new(1, &[1], 1);
+    let job = || vec![Job { name: "drr".into(), ..Job::default() }];
+    let early = Group::new("early", Weight::DEFAULT, job());
+    let late = Group { start_ns: RAMP_NS + 10 * SECOND_NS, ..Group::new("late", Weight::DEFAULT, job()) };
+    let (groups, rates) =
+        ([early, late], [SoloRates { bytes_per_s: 1e6, full_bytes_per_s: 1e6, ..SoloRates::default() }; 2]);
+    let mut run = run(&like(&example), &groups, &rates, &[5e5, 2e5]);
+    let samples = |per_s: &dyn Fn(u64) -> u64| {
+        let sample = |second| Sample {
+            at_ns: second * SECOND_NS,
+            length_ns: SECOND_NS,
+            bytes: per_s(second),
+            ..Sample::default()
+        };
+        (0..20).map(sample).collect::<Vec<_>>()
+    };
+    run.groups[0].read.samples = samples(&|second| match second {
+        4..7 => 500_000,
+        0..10 => 1_000_000,
+        _ => 500_000,
+    });
+    run.groups[1].read.samples = samples(&|second| match second {
+        0..12 | 15 => 0,
+        // Nearly all of it is all of it.
+        _ => 460_000,
+    });
+    let delta = |run: &Measurement| {
+        let all = [run.clone()];
+        let specs: [SchedulerSpec; 1] = ["none".parse().unwrap()];
+        let cells = cells(&all, &specs);
+        [Some(0), Some(1), None].map(|group| Metric::Delta.of(&cells[0], group, None).map(|it| it.mean / 1e9))
+    };
+    assert_eq!(delta(&run), [Some(3.0), Some(2.0), Some(3.0)]);
+    // One that never got anything has no samples.
+    run.groups[1].read.samples.clear();
+    assert_eq!(delta(&run), [Some(3.0), Some(10.0), Some(10.0)]);
+    run.solo_rates.clear();
+    assert_eq!(delta(&run), [None; 3]);
 }
 
 #[test]

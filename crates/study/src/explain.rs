@@ -89,7 +89,10 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     if let Some(reason) = reasons::of_throughput(&together) {
         let _ = writeln!(text, "  {reason} ({} of {} MiB/s)", mib(together.got), mib(together.can));
     }
-    let _ = writeln!(text, "  MiB/s; by weight: of the total attainable, `can`: what each can have of it:");
+    let _ = writeln!(
+        text,
+        "  MiB/s; by weight: of the total attainable, `can`: what each can have of it, with its part of the total against that at the end:"
+    );
     let mut rows = Vec::new();
     for (index, group) in cell.groups.iter().enumerate() {
         let [can_bytes, got] = [can.rates[index] * bytes, group.bytes_per_s.mean];
@@ -266,12 +269,13 @@ fn verdict(can: &Attainable, loss: f64) -> String {
     let cost = (1.0 - can.exact_rate / can.full_rate.max(1.0)).max(0.0) * 100.0;
     let (n_star, n_eps) = (can.n_star, can.n_eps);
     let percent = loss * 100.0;
-    let mut text = format!(
-        "  shares can be exact with {n_star:.1} requests in flight (N*); {:.0} % of the throughput need {n_eps:.1}\n",
-        100.0 - percent
-    );
+    let mut text = format!("  shares can be exact with {n_star:.1} requests in flight (N*)");
+    if loss < 1.0 {
+        let _ = write!(text, "; {:.0} % of the throughput need {n_eps:.1}", 100.0 - percent);
+    }
+    text.push('\n');
     let what = if loss >= 1.0 {
-        format!("exact shares at any cost: {cost:.1} %")
+        format!("give=100: exact shares at any cost, which is {cost:.1} % of the throughput")
     } else if can.n_star >= 1.2 * can.n_eps {
         "so exact shares cost no throughput".to_owned()
     } else if can.n_star >= can.n_eps {

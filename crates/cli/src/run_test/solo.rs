@@ -165,7 +165,7 @@ impl Solo {
 
 /// Whether isolation is asked for: by a table that shows it, or by name.
 pub fn is_wanted(arguments: &TestArguments) -> bool {
-    let names = |text: &str| text.contains("isolation") || text.contains("entitled");
+    let names = |text: &str| ["isolation", "entitled", "delta"].iter().any(|name| text.contains(name));
     let show = &arguments.output.show;
     let is_shown = |name: &str| match name {
         "text" => show.figures.as_deref().is_none_or(names),
