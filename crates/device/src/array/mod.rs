@@ -9,6 +9,7 @@
 //!   the N disks. No allocation in steady state.
 //! * Source: docs/specifications/devices.md, section 5.
 
+mod controller;
 mod destage;
 mod layout;
 mod line_cache;
@@ -32,7 +33,7 @@ use crate::activity::DiskActivity;
 use crate::disk::Disk;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
 use crate::pending::Pending;
-use crate::rate::Rate;
+use controller::Controller;
 use members::{Finished, Members, Owner};
 use reading::ReadAhead;
 use slab::Slab;
@@ -76,13 +77,7 @@ pub struct Array<M = Disk> {
     info: DeviceInfo,
     counters: Counters,
     layout: Layout,
-    serial_ns: Nanos,
-    in_ns: Nanos,
-    out_ns: Nanos,
-    link: Rate,
-    /// When the controller can take its next command.
-    serial_free_at: Nanos,
-    link_free_at: Nanos,
+    controller: Controller,
     commands: Slab<HostCommand>,
     next_sequence: u64,
     /// Host commands in flight.
@@ -150,12 +145,7 @@ impl<M: Device> Array<M> {
         let depth = info.total_depth();
         Self {
             counters: Counters::default(),
-            serial_ns: parameters.ctl_serial_ns,
-            in_ns: parameters.ctl_latency_ns / 2,
-            out_ns: parameters.ctl_latency_ns - parameters.ctl_latency_ns / 2,
-            link: Rate::of_kb_per_s(parameters.link_kb_per_s),
-            serial_free_at: 0,
-            link_free_at: 0,
+            controller: Controller::new(parameters),
             commands: Slab::with_capacity(depth),
             next_sequence: 0,
             outstanding: 0,
@@ -241,10 +231,8 @@ impl<M: Device> Array<M> {
         }
         self.commands[command].stage = Stage::Controller;
         let has_data = matches!(operation, Operation::Read | Operation::Write);
-        let link_ns = if has_data { self.link.transfer_ns(extent.sectors) } else { 0 };
-        let sent_at = now.max(self.link_free_at) + link_ns;
-        self.link_free_at = sent_at;
-        self.answers.insert(sent_at + self.out_ns, command);
+        let answered_at = self.controller.answer(now, if has_data { extent.sectors } else { 0 });
+        self.answers.insert(answered_at, command);
     }
 
     fn free(&mut self, command: u32) {
@@ -265,7 +253,7 @@ impl<M: Device> Device for Array<M> {
         let &Command { tag, operation, extent, .. } = command;
         self.outstanding += 1;
         self.counters.count(operation, extent.sectors);
-        self.serial_free_at = now.max(self.serial_free_at) + self.serial_ns;
+        let arrives_at = self.controller.take(now);
         let status = self.info.rejects(command);
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -278,10 +266,9 @@ impl<M: Device> Device for Array<M> {
             pending: 0,
             sequence,
         });
-        let arrives_at = self.serial_free_at + self.in_ns;
         match status {
             None => self.arrivals.insert(arrives_at, place),
-            Some(_) => self.answers.insert(arrives_at + self.out_ns, place),
+            Some(_) => self.answers.insert(self.controller.refusal_at(arrives_at), place),
         }
         Submit::Accepted
     }

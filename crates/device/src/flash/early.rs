@@ -17,7 +17,6 @@ use hoistway_block::random::Stream;
 use super::operations::Event;
 use super::read::SensedPage;
 use super::{Flash, Source};
-use crate::interface::NEVER;
 
 /// The largest number of reads that have a reservation and have not started. Further reads are
 /// handled when they start, as without early reservation.
@@ -103,7 +102,7 @@ impl Flash {
             && self.holding.is_empty()
             && !self.collector.is_working()
             // An idle period after writes could still begin a collection.
-            && self.idle_at == NEVER;
+            && !self.idle.is_running();
         #[cfg(test)]
         if self.early.is_off {
             self.early.is_reads_only = false;
@@ -142,7 +141,7 @@ impl Flash {
         for (start_at, command) in later {
             self.stages.starting.push(start_at, command);
         }
-        self.prefetched = 0;
+        self.stages.prefetched = 0;
         for number in 0..ahead {
             let place = self.early.count.wrapping_sub(1 + number) % MOST;
             self.early.ring[place].start_at = 0;

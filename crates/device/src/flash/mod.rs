@@ -25,7 +25,9 @@ mod collect;
 mod commands;
 mod dies;
 mod early;
+mod idle_timer;
 mod layout;
+mod link;
 mod operations;
 mod parameters;
 mod precondition;
@@ -46,31 +48,43 @@ pub use parameters::FlashParameters;
 pub use translation::FlashCounters;
 
 use crate::activity::Activity;
-use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
-use crate::rate::Rate;
+use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
 use agenda::{Agenda, Source};
 use collect::Collector;
 use commands::{Commands, InFlight, Work};
 use dies::Dies;
 use early::EarlyReads;
+use idle_timer::IdleTimer;
 use layout::{Layout, UNIT_SECTORS};
+use link::Link;
 use operations::{Event, Operations};
 use precondition::preconditioned;
 use read::SensedPage;
 use slc::SlcCache;
 use stage::Stage;
 use translation::Translation;
-use write::IDLE_NS;
 use write_buffer::{Waiter, WriteBuffer};
 
 /// The commands at each stage.
 #[derive(Clone, Debug)]
 struct Stages {
     starting: Stage,
+    /// How many of those that wait for their start have had their entries of the mapping loaded
+    /// into the CPU's cache.
+    prefetched: usize,
     transferring: Stage,
     arriving: Stage,
     read_done: Stage,
     acknowledged: Stage,
+}
+
+/// Fixed latencies of commands.
+#[derive(Copy, Clone, Debug)]
+struct Latencies {
+    /// Of a read, flush or discard, pipelined.
+    command_ns: Nanos,
+    /// Of a write once its data is in the buffer.
+    write_ack_ns: Nanos,
 }
 
 /// The flash device.
@@ -80,31 +94,22 @@ pub struct Flash {
     total_depth: usize,
     layout: Layout,
     commands: Commands,
-    /// How many of the commands that wait for their start have had their entries of the mapping
-    /// loaded into the CPU's cache.
-    prefetched: usize,
     stages: Stages,
     operations: Operations,
     early: EarlyReads,
     dies: Dies,
     /// With `die_hold`, the pages that wait for each die; empty without.
     holding: Vec<read::HeldDie>,
-    link_rate: Rate,
-    /// When the link becomes free, to the device and to the host; a half-duplex link uses only the
-    /// first.
-    link_free: [Nanos; 2],
-    to_host: usize,
+    link: Link,
     translation: Translation,
     buffer: WriteBuffer,
     collector: Collector,
     slc: SlcCache,
     /// Writes whose data has arrived but is not all in the buffer.
     admitting: VecDeque<u32>,
-    last_write_at: Nanos,
-    idle_at: Nanos,
+    idle: IdleTimer,
     agenda: Agenda,
-    command_ns: Nanos,
-    write_ack_ns: Nanos,
+    latencies: Latencies,
     power_loss_protection: bool,
     counters: Counters,
 }
@@ -139,9 +144,9 @@ impl Flash {
         Self {
             total_depth: info.total_depth(),
             commands: Commands::new(info.hardware_queues, parameters.serial_ns),
-            prefetched: 0,
             stages: Stages {
                 starting: stage(),
+                prefetched: 0,
                 transferring: stage(),
                 arriving: stage(),
                 read_done: stage(),
@@ -151,19 +156,15 @@ impl Flash {
             early: EarlyReads::new(),
             dies: Dies::new(parameters, &layout, stream),
             holding: if parameters.die_hold == 0 { Vec::new() } else { vec![read::HeldDie::default(); dies] },
-            link_rate: Rate::of_kb_per_s(parameters.link_kb_per_s),
-            link_free: [0; 2],
-            to_host: usize::from(parameters.duplex != 0),
+            link: Link::new(parameters),
             translation,
             buffer: WriteBuffer::new(parameters, layout.logical_units, layout.program_units),
             collector: Collector::new(parameters.gc_low, parameters.gc_reserve, &layout),
             slc: SlcCache::new(parameters, &layout),
             admitting: VecDeque::with_capacity(64),
-            last_write_at: 0,
-            idle_at: NEVER,
+            idle: IdleTimer::STOPPED,
             agenda: Agenda::new(),
-            command_ns: parameters.command_ns,
-            write_ack_ns: parameters.write_ack_ns,
+            latencies: Latencies { command_ns: parameters.command_ns, write_ack_ns: parameters.write_ack_ns },
             power_loss_protection: parameters.power_loss_protection != 0,
             counters: Counters::default(),
             layout,
@@ -203,13 +204,13 @@ impl Flash {
     fn hand_on(&mut self, now: Nanos, command: u32, at: Nanos) {
         let work = self.commands.get(command).work;
         match work {
-            Work::Read if self.begin_early(now, command, at + self.command_ns) => {}
+            Work::Read if self.begin_early(now, command, at + self.latencies.command_ns) => {}
             Work::Write | Work::Zero => {
                 self.stages.transferring.push(at, command);
                 self.agenda.set_of_writes(Source::Transfer, self.stages.transferring.next());
             }
             _ => {
-                self.stages.starting.push(at + self.command_ns, command);
+                self.stages.starting.push(at + self.latencies.command_ns, command);
                 self.agenda.set(Source::Start, self.stages.starting.next());
             }
         }
@@ -220,14 +221,6 @@ impl Flash {
     fn schedule(&mut self, now: Nanos, at: Nanos, event: Event) {
         self.operations.insert(now, at, event);
         self.agenda.set(Source::Operation, self.operations.next());
-    }
-
-    /// Reserves the link; returns the end of the transfer.
-    #[inline]
-    fn pass_link(&mut self, ready: Nanos, direction: usize, sectors: u32) -> Nanos {
-        let free = &mut self.link_free[direction];
-        *free = ready.max(*free) + self.link_rate.transfer_ns(sectors);
-        *free
     }
 
     #[inline]
@@ -296,10 +289,10 @@ impl Flash {
                 self.agenda.set_of_writes(source, self.stages.arriving.next());
             }
             Source::Start => {
-                if self.prefetched == 0 {
+                if self.stages.prefetched == 0 {
                     self.prefetch_mapping();
                 }
-                self.prefetched -= 1;
+                self.stages.prefetched -= 1;
                 if let Some(command) = self.stages.starting.pop() {
                     self.start(now, command, out);
                 }
@@ -312,7 +305,7 @@ impl Flash {
     /// Prefetches the mapping for all commands that wait for their start.
     #[inline]
     fn prefetch_mapping(&mut self) {
-        self.prefetched = self.stages.starting.len();
+        self.stages.prefetched = self.stages.starting.len();
         let units = self.stages.starting.commands().map(|command| self.commands.get(command).unit);
         self.translation.prefetch(units);
     }
@@ -360,7 +353,7 @@ impl Device for Flash {
         if let Some(at) = self.commands.take_up(now) {
             if in_flight.work == Work::Read && !self.stages.starting.is_empty() {
                 // Other commands start before this read, so the next event stays the same.
-                self.stages.starting.push(at + self.command_ns, record);
+                self.stages.starting.push(at + self.latencies.command_ns, record);
                 return Submit::Accepted;
             }
             self.hand_on(now, record, at);
@@ -411,16 +404,16 @@ impl Device for Flash {
         ] {
             stage.clear();
         }
-        self.prefetched = 0;
+        self.stages.prefetched = 0;
         self.admitting.clear();
         self.buffer.forget_waiters();
-        self.link_free = [now; 2];
+        self.link.reset(now);
         self.operations.retain(now, |event| !event.is_host_page());
         self.forget_held_pages(now);
         self.agenda = Agenda::new();
         self.agenda.set(Source::Operation, self.operations.next());
-        self.idle_at = if self.buffer.has_waiting() { self.last_write_at.max(now) + IDLE_NS } else { NEVER };
-        self.agenda.set_of_writes(Source::WritesIdle, self.idle_at);
+        self.idle.reset(now, self.buffer.has_waiting());
+        self.agenda.set_of_writes(Source::WritesIdle, self.idle.fires_at());
         self.agenda.settle();
     }
 }

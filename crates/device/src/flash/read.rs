@@ -177,7 +177,7 @@ impl Flash {
     /// the link in the order in which they are sent, so completions can wait in a stage.
     #[inline]
     fn send(&mut self, ready: Nanos, command: u32, sectors: u32) {
-        let sent = self.pass_link(ready, self.to_host, sectors);
+        let sent = self.link.send_to_host(ready, sectors);
         let read = self.commands.get_mut(command);
         read.left -= 1;
         if read.left == 0 {

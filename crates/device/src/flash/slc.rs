@@ -9,9 +9,9 @@
 
 use hoistway_block::Nanos;
 
+use super::idle_timer::IDLE_NS;
 use super::layout::{Layout, UNIT_SECTORS};
 use super::parameters::FlashParameters;
-use super::write::IDLE_NS;
 use crate::rate::Pace;
 
 /// Bytes of a unit.

@@ -10,11 +10,7 @@ use super::slc::HostProgram;
 use super::translation::Writer;
 use super::write_buffer::Waiter;
 use super::{Flash, Source};
-use crate::interface::{Completion, NEVER};
-
-/// How long after the last write the rest of the buffer is programmed although it does not fill a
-/// program.
-pub(super) const IDLE_NS: Nanos = 5_000_000;
+use crate::interface::Completion;
 
 impl Flash {
     /// The transfer of a write's data over the link begins.
@@ -22,7 +18,7 @@ impl Flash {
     pub(super) fn transfer_in(&mut self, now: Nanos, command: u32) {
         let write = self.commands.get(command);
         let sectors = if write.work == Work::Write { write.sectors } else { 0 };
-        let arrival = self.pass_link(now, 0, sectors);
+        let arrival = self.link.send_to_device(now, sectors);
         self.stages.arriving.push(arrival, command);
         self.agenda.set_of_writes(Source::Arrived, self.stages.arriving.next());
     }
@@ -31,7 +27,7 @@ impl Flash {
     #[inline]
     pub(super) fn arrived(&mut self, now: Nanos, command: u32) {
         self.admitting.push_back(command);
-        self.last_write_at = now;
+        self.idle.wrote(now);
         self.admit(now);
         self.write_back(now);
     }
@@ -59,7 +55,7 @@ impl Flash {
             }
             self.admitting.pop_front();
             if !write.until_programmed {
-                self.stages.acknowledged.push(now + self.write_ack_ns, command);
+                self.stages.acknowledged.push(now + self.latencies.write_ack_ns, command);
                 self.agenda.set_of_writes(Source::Acknowledged, self.stages.acknowledged.next());
             }
         }
@@ -83,21 +79,17 @@ impl Flash {
                 break;
             }
         }
-        if self.idle_at == NEVER && self.buffer.has_waiting() {
-            let at = self.last_write_at + IDLE_NS;
-            self.set_idle_at(if at > now { at } else { now + IDLE_NS });
+        if !self.idle.is_running() && self.buffer.has_waiting() {
+            self.idle.start(now);
+            self.agenda.set_of_writes(Source::WritesIdle, self.idle.fires_at());
         }
-    }
-
-    fn set_idle_at(&mut self, at: Nanos) {
-        self.idle_at = at;
-        self.agenda.set_of_writes(Source::WritesIdle, at);
     }
 
     /// The idle time has passed since a write, though possibly not since the last.
     pub(super) fn writes_idle(&mut self, now: Nanos) {
-        self.set_idle_at(NEVER);
-        if self.buffer.has_waiting() && self.last_write_at + IDLE_NS <= now {
+        let is_idle = self.idle.fired(now);
+        self.agenda.set_of_writes(Source::WritesIdle, self.idle.fires_at());
+        if is_idle && self.buffer.has_waiting() {
             self.buffer.force(self.buffer.admitted());
         }
         self.write_back(now);
