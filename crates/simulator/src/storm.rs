@@ -6,6 +6,7 @@
 //! and depths, and switches policies under load. It ends by draining everything. A failure reports
 //! the seed, the broken invariant, the last events and the command that replays it.
 
+mod attention;
 mod bios;
 #[cfg(test)]
 mod canaries;
@@ -13,6 +14,7 @@ mod churn;
 mod conditions;
 mod limiting;
 mod machine;
+mod tally;
 mod withdrawing;
 
 use std::collections::VecDeque;
@@ -26,8 +28,10 @@ use hoistway_queue::{Limits, Plug, RequestQueue};
 
 use crate::invariants::{Broken, Ledger};
 use crate::starvation::Starvation;
+use attention::Attention;
 use conditions::Intensity;
 use limiting::Limiting;
+use tally::Tally;
 use withdrawing::Withdrawing;
 
 const CAPACITY_SECTORS: u64 = 1 << 17;
@@ -39,11 +43,6 @@ const SOFTWARE_QUEUES: u16 = 4;
 const PLUGS: usize = 3;
 /// The number of recent outside changes that a failure shows.
 const SHOWN_CHANGES: usize = 16;
-/// After this many steps without an event or a change, invariants are checked only every
-/// `QUIET_STRIDE`-th step: a limiter whose timer ticks while a bio waits for minutes would take
-/// most of a storm's time.
-const QUIET_STEPS: u64 = 16;
-const QUIET_STRIDE: u64 = 64;
 /// Steps without a completed bio after which the final drain counts as stuck.
 const DRAIN_STEPS: u64 = 1_000_000;
 
@@ -144,6 +143,14 @@ impl Storm {
     }
 }
 
+/// The bios submitted so far.
+struct Submissions {
+    /// The last one; later bios are often adjacent to it.
+    last: Bio,
+    /// The number of the last one.
+    cookie: u64,
+}
+
 struct StormState {
     policy: String,
     intensity: Intensity,
@@ -159,26 +166,14 @@ struct StormState {
     plugs: [Plug; PLUGS],
     /// Contexts that have exited and still have bios in flight.
     leaving: Vec<bool>,
-    /// The bio submitted last; later bios are often adjacent to it.
-    last: Bio,
+    submissions: Submissions,
     now: Nanos,
     step: u64,
-    cookie: u64,
     completions: Vec<Completion>,
     /// The last changes of groups, contexts, limits, tunables, depths and policies.
     changes: VecDeque<String>,
-    /// Whether anything but a dispatch was called since the last check of all invariants.
-    is_touched: bool,
-    /// Steps since the last event or change.
-    quiet_steps: u64,
-    /// Number of trace events at the last step.
-    events: u64,
-    checksum: u64,
-    requeued: u64,
-    switches: u64,
-    groups: u64,
-    failed: u64,
-    lost: u64,
+    attention: Attention,
+    tally: Tally,
 }
 
 impl StormState {
@@ -187,16 +182,16 @@ impl StormState {
             bios: self.ledger.answered,
             requests: self.ledger.started,
             merged: self.ledger.merged,
-            requeued: self.requeued,
-            switches: self.switches,
-            groups: self.groups,
-            failed: self.failed,
-            lost: self.lost,
+            requeued: self.tally.requeued,
+            switches: self.tally.switches,
+            groups: self.tally.groups,
+            failed: self.tally.failed,
+            lost: self.tally.lost,
             withdrawn: self.withdrawing.bios,
             held: self.limiting.held,
             limit_changes: self.limiting.changes,
             passed_over: self.starvation.passed_over,
-            checksum: self.checksum,
+            checksum: self.tally.checksum,
         }
     }
 
@@ -219,8 +214,7 @@ impl StormState {
         if self.changes.len() == SHOWN_CHANGES {
             self.changes.pop_front();
         }
-        self.quiet_steps = 0;
-        self.is_touched = true;
+        self.attention.changed();
         self.changes.push_back(format!("{:>14} step {}: {change}", self.now, self.step));
     }
 
@@ -236,7 +230,7 @@ impl StormState {
             self.withdraw_some()?;
             let roll = self.random.below(1_000);
             if roll < self.intensity.churn_per_mille {
-                self.is_touched = true;
+                self.attention.touch(true);
                 self.churn()?;
             } else if roll < self.intensity.churn_per_mille + self.intensity.submit_per_mille {
                 self.submit_some()?;
@@ -254,19 +248,13 @@ impl StormState {
     fn settle(&mut self) -> Result<(), Broken> {
         let is_dispatch_idle =
             (0..self.intensity.hardware_queues).all(|queue| self.queue.is_dispatch_idle(HardwareQueue(queue)));
-        self.is_touched |= !is_dispatch_idle;
+        self.attention.touch(!is_dispatch_idle);
         self.dispatch()?;
         self.held_comes_out()?;
         if self.queue.retired().is_some() {
-            self.switches += 1;
+            self.tally.switches += 1;
         }
-        let events = self.starvation.events();
-        self.quiet_steps = if events == self.events { self.quiet_steps + 1 } else { 0 };
-        self.events = events;
-        if self.quiet_steps > QUIET_STEPS && !self.quiet_steps.is_multiple_of(QUIET_STRIDE) {
-            return Ok(());
-        }
-        if !std::mem::take(&mut self.is_touched) {
+        if !self.attention.wants_check(self.starvation.events()) {
             return Ok(());
         }
         self.queue.check().map_err(|violation| format!("{} ({})", violation.what, violation.at))
@@ -275,14 +263,14 @@ impl StormState {
     /// Submits nothing more: every bio in flight must complete without outside help.
     fn drain(&mut self) -> Result<(), Broken> {
         self.lift_tight_limits();
-        self.is_touched = true;
+        self.attention.touch(true);
         let mut idle_steps = 0_u64;
         while self.ledger.open() > 0 {
             self.step += 1;
             idle_steps += 1;
             let open = self.ledger.open();
             for index in 0..PLUGS {
-                self.is_touched |= !self.plugs[index].is_empty();
+                self.attention.touch(!self.plugs[index].is_empty());
                 self.queue.unplug(&mut self.plugs[index], self.now);
             }
             self.settle()?;

@@ -16,21 +16,21 @@ impl StormState {
         let plug = self.random.chance(self.intensity.plug_percent, 100).then(|| below(&mut self.random, PLUGS));
         for _ in 0..=self.random.below(4) {
             let bio = self.draw_bio();
-            self.cookie += 1;
-            let cookie = self.cookie;
+            self.submissions.cookie += 1;
+            let cookie = self.submissions.cookie;
             self.ledger.submitted(cookie, &bio);
             let submitted = match plug {
                 Some(plug) => self.queue.submit_plugged(&bio, cookie, &mut self.plugs[plug], self.now),
                 None => self.queue.submit(&bio, cookie, self.now),
             };
             // A queue without room is unchanged, except for bios that limiters released meanwhile.
-            self.is_touched |= submitted != Err(Full) || self.queue.limiters().next().is_some();
+            self.attention.touch(submitted != Err(Full) || self.queue.limiters().next().is_some());
             match submitted {
                 Ok(Submitted::Nothing) => self.ledger.nothing_to_do(cookie)?,
                 Ok(submitted) => {
                     self.limiting.held += u64::from(submitted == Submitted::Held);
                     if bio.operation.is_mergeable() {
-                        self.last = bio;
+                        self.submissions.last = bio;
                     }
                 }
                 Err(Full) => self.ledger.withdrawn(cookie),
@@ -38,7 +38,7 @@ impl StormState {
             self.starvation.observe(&mut self.queue)?;
         }
         if let Some(plug) = plug.filter(|_| self.random.chance(1, 2)) {
-            self.is_touched |= !self.plugs[plug].is_empty();
+            self.attention.touch(!self.plugs[plug].is_empty());
             self.queue.unplug(&mut self.plugs[plug], self.now);
         }
         Ok(())
@@ -47,7 +47,7 @@ impl StormState {
     /// A bio adjacent to the last one, or an unrelated one.
     fn draw_bio(&mut self) -> Bio {
         if self.random.chance(self.intensity.adjacent_percent, 100) {
-            let mut bio = self.last;
+            let mut bio = self.submissions.last;
             if self.random.chance(1, 4) {
                 bio.flags = self.draw_flags(bio.operation);
             }
@@ -128,7 +128,7 @@ impl StormState {
     /// An extent directly after or before the last one.
     fn draw_neighbour(&mut self, operation: Operation) -> Extent {
         let sectors = self.draw_sectors(operation);
-        let last = self.last.extent;
+        let last = self.submissions.last.extent;
         if self.random.chance(2, 3) {
             return self.fit(last.end(), sectors);
         }

@@ -61,7 +61,7 @@ impl StormState {
         let (leaf_weight, priority) = beside(weight);
         let settings = GroupSettings { parent, weight, latency_target_ns, leaf_weight, priority };
         if self.queue.add_group(group, &settings, self.now) {
-            self.groups += 1;
+            self.tally.groups += 1;
             self.starvation.group_added(group, parent);
             self.note(format!("group {} below {} of weight {weight} added", group.0, parent.0));
         }

@@ -8,9 +8,13 @@ use hoistway_device::{AnyDevice, Device, DeviceInfo, Model};
 use hoistway_elevator::{Actuators, Bio, Configuration, Depth, Version, registry};
 use hoistway_queue::{Era, Limits, Merging, Plug, RequestQueue, Settings};
 
+use super::attention::Attention;
 use super::limiting::Limiting;
+use super::tally::Tally;
 use super::withdrawing::Withdrawing;
-use super::{CAPACITY_SECTORS, CONTEXTS, GROUPS, SHOWN_CHANGES, SOFTWARE_QUEUES, Storm, StormState, below};
+use super::{
+    CAPACITY_SECTORS, CONTEXTS, GROUPS, SHOWN_CHANGES, SOFTWARE_QUEUES, Storm, StormState, Submissions, below,
+};
 use crate::invariants::{Broken, Ledger};
 use crate::starvation::{Starvation, Terms};
 
@@ -99,21 +103,13 @@ impl StormState {
             limits,
             plugs: std::array::from_fn(|_| Plug::default()),
             leaving: vec![false; CONTEXTS as usize],
-            last: Bio::new(Operation::Read, Extent::new(0, 8)),
+            submissions: Submissions { last: Bio::new(Operation::Read, Extent::new(0, 8)), cookie: 0 },
             now: 0,
             step: 0,
-            cookie: 0,
             completions: Vec::new(),
             changes: VecDeque::with_capacity(SHOWN_CHANGES),
-            is_touched: true,
-            quiet_steps: 0,
-            events: 0,
-            checksum: hoistway_block::random::fnv1a64(b""),
-            requeued: 0,
-            switches: 0,
-            groups: 0,
-            failed: 0,
-            lost: 0,
+            attention: Attention::NEW,
+            tally: Tally::new(hoistway_block::random::fnv1a64(b"")),
         };
         state.begin_limiting()?;
         Ok(state)

@@ -125,7 +125,7 @@ impl StormState {
             return Ok(());
         }
         limiting.changes += 1;
-        self.is_touched = true;
+        self.attention.touch(true);
         match limiting.random.below(14) {
             0 if limiting.toggles => {
                 let index = below(&mut limiting.random, limiting.names.len());

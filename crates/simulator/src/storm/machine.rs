@@ -1,6 +1,6 @@
 //! The driver and the device below the queue, and the passing of time.
 
-use hoistway_block::{HardwareQueue, RequestId, Status};
+use hoistway_block::{HardwareQueue, RequestId};
 use hoistway_device::{Command, Completion, Device, NEVER, Submit};
 use hoistway_queue::Next;
 
@@ -19,10 +19,10 @@ impl StormState {
                     self.starvation.pauses(next)?;
                     break;
                 };
-                self.is_touched = true;
+                self.attention.touch(true);
                 self.ledger.start(&self.queue, id)?;
                 if self.random.chance(self.intensity.requeue_per_mille, 1_000) {
-                    self.requeued += 1;
+                    self.tally.requeued += 1;
                     self.ledger.leave(&self.queue, id, None)?;
                     self.queue.requeue(id, self.now);
                 } else if self.random.chance(self.intensity.refuse_per_mille, 1_000) || !self.hand_over(id) {
@@ -67,7 +67,7 @@ impl StormState {
         self.completions = completions;
         self.completions.clear();
         if self.queue.next_timer().is_some_and(|at| at <= self.now) {
-            self.is_touched = true;
+            self.attention.touch(true);
             self.queue.timer(self.now);
             self.starvation.observe(&mut self.queue)?;
         }
@@ -76,19 +76,13 @@ impl StormState {
 
     fn complete(&mut self, completion: &Completion) -> Result<(), Broken> {
         let id = RequestId::from_raw(completion.tag);
-        self.is_touched = true;
+        self.attention.touch(true);
         self.ledger.leave(&self.queue, id, Some(completion.status))?;
-        match completion.status {
-            Status::Ok => {}
-            Status::Timeout => self.lost += 1,
-            _ => self.failed += 1,
-        }
+        self.tally.completed(completion.status);
         let mut outcome = Ok(());
-        let (ledger, checksum, now) = (&mut self.ledger, &mut self.checksum, self.now);
+        let (ledger, tally, now) = (&mut self.ledger, &mut self.tally, self.now);
         self.queue.complete(id, completion.status, now, |done| {
-            for bytes in [now, done.cookie, done.status as u64] {
-                *checksum = hoistway_block::random::fnv1a64_continued(*checksum, &bytes.to_le_bytes());
-            }
+            tally.done(&done, now);
             let answered = ledger.done(&done);
             if outcome.is_ok() {
                 outcome = answered;

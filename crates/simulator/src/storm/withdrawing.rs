@@ -36,7 +36,7 @@ impl StormState {
         let meant: BTreeSet<u64> = if random.chance(2, 3) {
             self.ledger.cookies_of(context).collect()
         } else {
-            (1..=self.cookie).filter(|cookie| cookie % 4 == quarter).collect()
+            (1..=self.submissions.cookie).filter(|cookie| cookie % 4 == quarter).collect()
         };
         let mut ended = Vec::new();
         self.queue.withdraw(|cookie| meant.contains(&cookie), self.now, |cookie| ended.push(cookie));
