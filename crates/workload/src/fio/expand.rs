@@ -12,12 +12,9 @@ use super::lex::{Content, Line};
 use super::options;
 use super::program;
 use super::setters::split_names;
-use super::values::{SizePriority, not_one_of};
+use super::values::not_one_of;
 use super::{MAX_ERRORS, MAX_IN_FLIGHT, MAX_THREADS, Surroundings};
-use crate::job::{
-    Amount, BlockSize, Direction, Distribution, Engine, Job, Mix, Pattern, PerDirection, Placement, PrioritySplit,
-    Zones,
-};
+use crate::job::{Amount, BlockSize, Direction, Distribution, Engine, Job, Mix, Pattern, Placement, Zones};
 
 /// The jobs of a file. The list is incomplete if errors were found.
 pub fn expand(name: &str, lines: &[Line], surroundings: &Surroundings<'_>, findings: &mut Findings) -> Vec<Job> {
@@ -61,7 +58,7 @@ pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findin
     let before = draft.job.clone();
     for direction in Direction::ALL {
         if let BlockSize::Fixed(bytes) = before.block_sizes.of(direction) {
-            *draft.block_bytes.of_mut(direction) = Some(u64::from(*bytes));
+            *draft.blocks.bytes.of_mut(direction) = Some(u64::from(*bytes));
         }
     }
     let text: std::sync::Arc<str> = overrides.into();
@@ -261,7 +258,7 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
         return program::resolved(of, &draft, surroundings, at, findings);
     }
     let mut job = draft.job.clone();
-    sizes(&mut job, &draft);
+    job.block_sizes = draft.blocks.sizes();
     if let Mix::ReadWrite { read_percent } = &mut job.mix {
         *read_percent = draft.read_percent;
     }
@@ -295,15 +292,15 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
 
 /// Determines the number of files and their names.
 fn files(job: &mut Job, draft: &Draft, place: &Place, findings: &mut Findings) {
-    let named = draft.named_files.max(1);
-    job.files = draft.files.unwrap_or(named);
+    let named = draft.files.named.max(1);
+    job.files = draft.files.count.unwrap_or(named);
     if !job.file.is_empty() && job.files != named {
         // If there are more names, fio uses the first `nrfiles` of them; if there are fewer, fio
         // refuses as well.
         let message = format!("nrfiles={} and {named} names in filename contradict each other", job.files);
         findings.error(place, message, "leave nrfiles out");
     }
-    let format = draft.file_format.replace("$clientuid", "");
+    let format = draft.files.format.replace("$clientuid", "");
     if job.file.is_empty() && !format.is_empty() && !format.contains("$jobnum") {
         // All threads generate the same names, so they share the files.
         let name = |number: u32| {
@@ -320,10 +317,10 @@ fn files(job: &mut Job, draft: &Draft, place: &Place, findings: &mut Findings) {
 
 /// The zones of `zonemode=strided`, checked as in fio.
 fn zones<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
-    let size_bytes = draft.zone_bytes;
-    if !draft.is_strided {
+    let size_bytes = draft.zones.size_bytes;
+    if !draft.zones.is_strided {
         // Before `zonemode` existed, a size and a skip defined zones; fio still accepts that.
-        let is_old = size_bytes > 0 && draft.zone_skip_bytes > 0 && !draft.given_at.contains_key("zonemode");
+        let is_old = size_bytes > 0 && draft.zones.skip_bytes > 0 && !draft.given_at.contains_key("zonemode");
         if !is_old {
             return;
         }
@@ -334,51 +331,23 @@ fn zones<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a Place, findi
         let message = "strided zones and an uneven random_distribution together are not supported";
         return findings.error(at("random_distribution"), message, "remove one of them");
     }
-    let range_bytes = if draft.zone_range_bytes > 0 { draft.zone_range_bytes } else { size_bytes };
+    let range_bytes = if draft.zones.range_bytes > 0 { draft.zones.range_bytes } else { size_bytes };
     let directions = job.mix.directions().iter();
     let largest = directions.map(|direction| u64::from(job.block_sizes.of(*direction).largest_bytes())).max();
     if range_bytes < largest.unwrap_or(1) {
         let message = format!("a zone of {range_bytes} bytes does not hold a block of {}", largest.unwrap_or(1));
         return findings.error(at("zonesize"), message, "make the zones larger, or the blocks smaller");
     }
-    job.zones = Some(Zones { size_bytes, range_bytes, skip_bytes: draft.zone_skip_bytes });
+    job.zones = Some(Zones { size_bytes, range_bytes, skip_bytes: draft.zones.skip_bytes });
 }
 
-fn sizes(job: &mut Job, draft: &Draft) {
-    for direction in Direction::ALL {
-        let fixed = draft.block_bytes.of(direction).unwrap_or(4096);
-        let fixed = BlockSize::Fixed(u32::try_from(fixed).unwrap_or(u32::MAX));
-        let range = draft.block_ranges.as_ref().and_then(|ranges| ranges.of(direction).clone());
-        let split = draft.block_splits.as_ref().and_then(|splits| splits.of(direction).clone());
-        *job.block_sizes.of_mut(direction) = match split.or(range).unwrap_or(fixed) {
-            BlockSize::Range { min, max } if min == max => BlockSize::Fixed(min),
-            BlockSize::Split(entries) if entries.len() == 1 => BlockSize::Fixed(entries[0].bytes),
-            other => other,
-        };
-    }
-}
-
-/// Sets priorities in Linux's encoding. A level alone means best effort; a nice value is mapped to
-/// a level as in the kernel.
+/// Sets the priorities of all I/Os, of a share of them, and by size.
 pub(super) fn priorities(job: &mut Job, draft: &Draft) {
-    let with_hint = |class: u8, level: u8, hint: u16| u16::from(class) << 13 | hint << 3 | u16::from(level);
-    let bits = |class, level| with_hint(class, level, draft.priority_hint);
-    job.priority_bits = match (draft.priority_class, draft.priority_level) {
-        (0, None) if draft.nice != 0 => bits(2, u8::try_from((draft.nice + 20) / 5).unwrap_or(4)),
-        (0, None) => draft.priority_hint << 3,
-        (0, Some(level)) => bits(2, level),
-        (class, level) => bits(class, level.unwrap_or(0)),
-    };
+    job.priority_bits = draft.priority.bits();
     let share = &mut job.priority_share;
-    let (level, class) = draft.other_priority;
     let is_asked = share.read_percent > 0 || share.write_percent > 0;
-    share.priority_bits = if is_asked { with_hint(class, level, draft.other_hint) } else { 0 };
-    let split = |entry: &SizePriority| {
-        let (class, level, hint) = entry.priority.unwrap_or((class, level, draft.other_hint));
-        PrioritySplit { bytes: entry.bytes, percent: entry.percent, priority_bits: with_hint(class, level, hint) }
-    };
-    if let Some(splits) = &draft.priority_splits {
-        let of = |entries: &[SizePriority]| entries.iter().map(split).collect();
-        job.priority_splits = PerDirection { read: of(&splits.read), write: of(&splits.write), trim: Vec::new() };
+    share.priority_bits = if is_asked { draft.priority.other_bits() } else { 0 };
+    if let Some(splits) = draft.priority.by_size() {
+        job.priority_splits = splits;
     }
 }

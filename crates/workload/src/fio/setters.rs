@@ -55,7 +55,7 @@ pub(super) fn file_name(draft: &mut Draft, text: &str) -> Outcome {
     if names.iter().any(|name| name.is_empty()) {
         return Err(format!("'{text}' has an empty name; '\\:' is a colon"));
     }
-    draft.named_files = small(names.len() as u64);
+    draft.files.named = small(names.len() as u64);
     // A single file is stored by its name. Several are stored as the list was written, because jobs
     // with the same list share the files.
     let name = if let [one] = names[..] { one.replace("\\:", ":") } else { text.to_owned() };
@@ -95,7 +95,7 @@ pub(super) fn spread(draft: &mut Draft, text: &str) -> Outcome {
 }
 
 pub(super) fn zone_mode(draft: &mut Draft, text: &str) -> Outcome {
-    draft.is_strided = match text {
+    draft.zones.is_strided = match text {
         "none" => false,
         "strided" => true,
         "zbd" => return Err(ZONES.to_owned()),
@@ -115,7 +115,7 @@ pub(super) fn exit_what(draft: &mut Draft, text: &str) -> Outcome {
 }
 
 pub(super) fn priority_splits(draft: &mut Draft, text: &str) -> Outcome {
-    draft.priority_splits = Some(draft.numbers.priority_splits(text)?);
+    draft.priority.splits = Some(draft.numbers.priority_splits(text)?);
     Ok(())
 }
 
@@ -139,12 +139,12 @@ pub(super) fn sequencer(draft: &mut Draft, text: &str) -> Outcome {
 }
 
 pub(super) fn block_ranges(draft: &mut Draft, text: &str) -> Outcome {
-    draft.block_ranges = Some(draft.numbers.ranges(text)?);
+    draft.blocks.ranges = Some(draft.numbers.ranges(text)?);
     Ok(())
 }
 
 pub(super) fn block_splits(draft: &mut Draft, text: &str) -> Outcome {
-    draft.block_splits = Some(draft.numbers.split(text)?);
+    draft.blocks.splits = Some(draft.numbers.split(text)?);
     Ok(())
 }
 
