@@ -60,8 +60,8 @@ pub use saturation::{GroupShare, Saturation, ShareMiss};
 pub use settings::ShardSettings;
 pub use shard::{
     ANSWER_TIMEOUT, Answer, ClientContext, ConnectionEnd, ConnectionStatus, DESCRIPTORS_OF_A_THREAD, Data, DrainReport,
-    EndReason, Fill, GroupStatus, LocalClient, LocalClientId, LocalRequest, OnEnd, Payload, ShardStatus, TunableStatus,
-    UblkDevice, Unanswered, VolumeStatus, most_threads,
+    EndReason, Fill, GroupStatus, LocalClient, LocalClientId, LocalRequest, OnEnd, Payload, SchedulingStatus,
+    ShardStatus, TunableStatus, UblkDevice, Unanswered, VolumeStatus, most_threads,
 };
 pub use turn::{ConnectionBounds, Window};
 pub use volume::{ClientSocket, ConnectionId, Eviction, GroupHandle, LocalConnection, ShardHandle, VolumeId, start};

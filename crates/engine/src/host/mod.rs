@@ -106,7 +106,7 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
         shard.set_limits(*handle, &group.limits).map_err(run_error)?;
     }
     // Read before the run, because at its end the limiters may have been removed.
-    let limiters = shard.status().map_err(run_error)?.limiters;
+    let limiters = shard.status().map_err(run_error)?.scheduling.limiters;
     let connections = connections(experiment, volume, &groups, &threads);
     let (reports, inbox) = mpsc::channel();
     let is_cancelled = Arc::new(AtomicBool::new(false));
@@ -130,16 +130,17 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     }
     let mut watch = RunWatch { shard, experiment, inbox, names, began, client, is_cancelled, dispatch_recording };
     let over = watch.until_over(progress)?;
-    let status = shard.status().map_err(run_error)?;
+    let mut status = shard.status().map_err(run_error)?;
     if status.violations > 0 {
         let message =
             format!("{} impossible situations in engine, queue or scheduler; please report this", status.violations);
         return Err(RunError::Failed { message, source: None });
     }
-    let reasons: Vec<&str> = status.reasons.iter().map(|(name, _)| *name).collect();
+    let reasons: Vec<&str> = status.scheduling.reasons.iter().map(|(name, _)| *name).collect();
     let dispatches =
         watch.dispatch_recording.take().and_then(|dispatch_recording| dispatch_recording.dispatches(&reasons, &groups));
-    Ok(Measurement { dispatches, ..answer(experiment, *over, &ShardStatus { limiters, ..status }) })
+    status.scheduling.limiters = limiters;
+    Ok(Measurement { dispatches, ..answer(experiment, *over, &status) })
 }
 
 /// The thread that waits for a load on the shard's thread.
@@ -333,13 +334,13 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
     let Over { recorder, begin, end } = over;
     let window = recorder.window();
     let groups = recorder.finish(experiment, None);
-    let entry = registry::find(status.scheduler);
-    let tunables = status.tunables.iter().map(|tunable| {
+    let entry = registry::find(status.scheduling.scheduler);
+    let tunables = status.scheduling.tunables.iter().map(|tunable| {
         let was_set = experiment.scheduler.setting(tunable.name).is_some();
         TunableInForce::read_back(tunable.name, tunable.unit, tunable.value, tunable.default, was_set)
     });
     let scheduler = SchedulerInForce {
-        name: status.scheduler.to_owned(),
+        name: status.scheduling.scheduler.to_owned(),
         version: experiment.scheduler.version.clone(),
         has_shares: entry.is_some_and(|entry| entry.traits.has_shares),
         tunables: tunables.collect(),
@@ -381,8 +382,8 @@ fn target_facts(experiment: &Experiment, status: &ShardStatus) -> TargetFacts {
         notes.insert("cache".to_owned(), cache.to_owned());
         notes.insert("alignment_bytes".to_owned(), volume.facts.block_bytes.to_string());
     }
-    if !status.limiters.is_empty() {
-        notes.insert("limiters".to_owned(), status.limiters.join("; "));
+    if !status.scheduling.limiters.is_empty() {
+        notes.insert("limiters".to_owned(), status.scheduling.limiters.join("; "));
     }
     facts.notes = notes;
     facts

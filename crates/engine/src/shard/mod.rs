@@ -44,7 +44,9 @@ pub use end::{ConnectionEnd, EndReason, OnEnd};
 pub use local_client::{Answer, ClientContext, Data, Fill, LocalClient, LocalClientId, LocalRequest, Payload};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use shared::{Core, Locked, Shared};
-pub use status::{ConnectionStatus, GroupStatus, ShardStatus, TunableStatus, Unanswered, VolumeStatus};
+pub use status::{
+    ConnectionStatus, GroupStatus, SchedulingStatus, ShardStatus, TunableStatus, Unanswered, VolumeStatus,
+};
 pub(crate) use stream::Attachment;
 pub(crate) use threads::Threads;
 pub use threads::{DESCRIPTORS_OF_A_THREAD, most_threads};

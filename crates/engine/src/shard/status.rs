@@ -22,18 +22,8 @@ use crate::turn::Window;
 pub struct ShardStatus {
     /// The device's name.
     pub name: String,
-    /// The active scheduler.
-    pub scheduler: &'static str,
-    /// Whether another scheduler is about to replace it.
-    pub is_switching: bool,
-    /// Its tunables.
-    pub tunables: Vec<TunableStatus>,
-    /// Its limiters, in order, each with its settings: `throttle:throttle_sample_time=20`.
-    pub limiters: Vec<String>,
-    /// Parts of requests that limiters hold.
-    pub held_by_limiters: u32,
-    /// The number of times that the scheduler gave each reason.
-    pub reasons: Vec<(&'static str, u64)>,
+    /// Its scheduler and limiters.
+    pub scheduling: SchedulingStatus,
     /// The number of commands that may be in flight on the device now.
     pub device_depth: u32,
     /// The largest number of commands that may ever be in flight on it.
@@ -64,6 +54,23 @@ pub struct ShardStatus {
     pub groups: Vec<GroupStatus>,
     /// The clients.
     pub connections: Vec<ConnectionStatus>,
+}
+
+/// What decides on the order of a shard's requests.
+#[derive(Clone, Debug)]
+pub struct SchedulingStatus {
+    /// The active scheduler.
+    pub scheduler: &'static str,
+    /// Whether another scheduler is about to replace it.
+    pub is_switching: bool,
+    /// Its tunables.
+    pub tunables: Vec<TunableStatus>,
+    /// Its limiters, in order, each with its settings: `throttle:throttle_sample_time=20`.
+    pub limiters: Vec<String>,
+    /// Parts of requests that limiters hold.
+    pub held_by_limiters: u32,
+    /// The number of times that the scheduler gave each reason.
+    pub reasons: Vec<(&'static str, u64)>,
 }
 
 /// A tunable of the active scheduler.
@@ -171,12 +178,14 @@ impl Core {
         let (device_depth, most_device_depth) = self.turn.device_depth();
         ShardStatus {
             name: name.to_owned(),
-            scheduler: self.turn.scheduler(),
-            is_switching: self.turn.is_switching(),
-            tunables: tunables.collect(),
-            limiters: self.turn.limiters(),
-            held_by_limiters: self.turn.held_by_limiters(),
-            reasons: self.turn.reasons(),
+            scheduling: SchedulingStatus {
+                scheduler: self.turn.scheduler(),
+                is_switching: self.turn.is_switching(),
+                tunables: tunables.collect(),
+                limiters: self.turn.limiters(),
+                held_by_limiters: self.turn.held_by_limiters(),
+                reasons: self.turn.reasons(),
+            },
             device_depth,
             most_device_depth,
             silent_ns: 0,

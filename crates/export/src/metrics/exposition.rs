@@ -93,8 +93,10 @@ impl Snapshot {
     }
 
     fn devices(&self, writer: &mut Writer<'_>) -> Result<(), Error> {
-        let info =
-            self.devices.iter().map(|it| (vec![("device", it.name.as_str()), ("scheduler", it.scheduler)], 1_i64));
+        let info = self
+            .devices
+            .iter()
+            .map(|it| (vec![("device", it.name.as_str()), ("scheduler", it.scheduling.scheduler)], 1_i64));
         writer.gauge("device_scheduler_info", "The active scheduler; always 1", None, info)?;
         let answering = self.devices.iter().filter(|device| !self.silent.iter().any(|it| it.device == device.name));
         let silence = answering.map(|device| (device.name.as_str(), 0.0));
@@ -119,7 +121,7 @@ impl Snapshot {
                 it.saturation.is_saturated.into()
             }),
             ("device_held_by_limiters", "Parts of requests that limiters hold now", None, |it| {
-                it.held_by_limiters.into()
+                it.scheduling.held_by_limiters.into()
             }),
             ("device_memory_used", "Memory for payloads in use", Some(Unit::Bytes), |it| it.memory_bytes.0),
             ("device_memory", "Memory for payloads", Some(Unit::Bytes), |it| it.memory_bytes.1),
@@ -145,7 +147,7 @@ impl Snapshot {
         let asleep = of(|it| it.loop_counters.asleep_ns).map(|(labels, ns)| (labels, seconds(ns)));
         writer.counter("device_asleep", "Time that the device's threads slept", Some(Unit::Seconds), asleep)?;
         let reasons = self.devices.iter().flat_map(|device| {
-            let of = device.reasons.iter();
+            let of = device.scheduling.reasons.iter();
             of.map(|(reason, count)| (vec![("device", device.name.as_str()), ("reason", *reason)], *count))
         });
         writer.counter("device_dispatches", "Dispatches by the reason that the scheduler gave", None, reasons)

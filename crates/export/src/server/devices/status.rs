@@ -66,12 +66,12 @@ fn device(status: &ShardStatus) -> DeviceReport {
     let counters = &status.loop_counters;
     DeviceReport {
         name: status.name.clone(),
-        scheduler: status.scheduler.to_owned(),
-        switching: status.is_switching,
-        tunables: status.tunables.iter().map(|tunable| (tunable.name.to_owned(), tunable.value)).collect(),
-        reasons: status.reasons.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
-        limiters: status.limiters.clone(),
-        held_by_limiters: status.held_by_limiters,
+        scheduler: status.scheduling.scheduler.to_owned(),
+        switching: status.scheduling.is_switching,
+        tunables: status.scheduling.tunables.iter().map(|tunable| (tunable.name.to_owned(), tunable.value)).collect(),
+        reasons: status.scheduling.reasons.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+        limiters: status.scheduling.limiters.clone(),
+        held_by_limiters: status.scheduling.held_by_limiters,
         queue_depth: status.device_depth,
         queue_depth_most: status.most_device_depth,
         saturation: saturation(&status.saturation),
