@@ -92,6 +92,23 @@ pub struct ServeArguments {
     /// Create a control socket for `hoistway ctl` and `hoistway top` at PATH
     #[arg(long, value_name = "PATH", value_parser = ctl::socket)]
     control: Option<ctl::Socket>,
+    #[command(flatten)]
+    tls: TlsArguments,
+    /// Form of the log on stderr: human (for people), json, journald, or auto: journald if the journal reads stderr,
+    /// else human [default: auto]
+    #[arg(long, value_name = "FORMAT", value_parser = log_format)]
+    log_format: Option<Format>,
+    /// Events of the log: error, warn, info or debug, or levels by target: warn,client=info [default: info]
+    #[arg(long, value_name = "LEVEL", value_parser = log_filter)]
+    log_level: Option<Filter>,
+    /// When ready, print the NBD URI of every export
+    #[arg(long)]
+    print_uri: bool,
+}
+
+/// Who may connect over TCP.
+#[derive(Args, Debug)]
+struct TlsArguments {
     /// Serve the TCP addresses of --nbd by TLS alone, with the certificate in this PEM file
     #[arg(long, value_name = "FILE")]
     tls_certificate: Option<PathBuf>,
@@ -104,16 +121,6 @@ pub struct ServeArguments {
     /// Consent to --nbd and --metrics on TCP beyond the loopback interface without TLS
     #[arg(long)]
     allow_plain: bool,
-    /// Form of the log on stderr: human (for people), json, journald, or auto: journald if the journal reads stderr,
-    /// else human [default: auto]
-    #[arg(long, value_name = "FORMAT", value_parser = log_format)]
-    log_format: Option<Format>,
-    /// Events of the log: error, warn, info or debug, or levels by target: warn,client=info [default: info]
-    #[arg(long, value_name = "LEVEL", value_parser = log_filter)]
-    log_level: Option<Filter>,
-    /// When ready, print the NBD URI of every export
-    #[arg(long)]
-    print_uri: bool,
 }
 
 /// Serves until it is told to end. Exit status (docs/specifications/engine.md, section 8): 0
@@ -200,10 +207,10 @@ fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Probl
                 drain_timeout_s: arguments.drain_timeout_s.clone(),
                 metrics: arguments.metrics.clone(),
                 control: arguments.control.clone().map(|ctl::Socket(path)| path),
-                tls_certificate: arguments.tls_certificate.clone(),
-                tls_key: arguments.tls_key.clone(),
-                tls_client_ca: arguments.tls_client_ca.clone(),
-                allow_plain: arguments.allow_plain,
+                tls_certificate: arguments.tls.tls_certificate.clone(),
+                tls_key: arguments.tls.tls_key.clone(),
+                tls_client_ca: arguments.tls.tls_client_ca.clone(),
+                allow_plain: arguments.tls.allow_plain,
             };
             Ok((flags::read(&flags)?, Origin::Flags))
         }
