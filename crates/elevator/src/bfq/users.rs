@@ -20,7 +20,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// Nobody uses the queue; messages call it by this issuer.
+    /// No issuer uses the queue; messages call it by this issuer.
     #[inline(always)]
     pub const fn none(issuer: u32) -> Self {
         Self { count: 0, candidates: 0, owner: NIL, issuer, merges_into: NIL }
@@ -106,7 +106,7 @@ impl Users {
         (self.owner, self.issuer) = (context, context);
     }
 
-    /// The queue is nobody's alone.
+    /// No issuer is the only one of the queue.
     #[inline(always)]
     pub const fn share(&mut self) {
         self.owner = NIL;

@@ -123,7 +123,7 @@ impl Debt {
         self.delayed.is_now(self.is_delayed(), now)
     }
 
-    /// Halves the delay so many times. Returns by how much the debt is to be reduced for that, or `None` if there is
+    /// Halves the delay `halvings` times. Returns by how much the debt is to be reduced for that, or `None` if there is
     /// neither a debt nor a delay.
     fn halve(&mut self, halvings: u32, now: Nanos) -> Option<Vtime> {
         let delay_ns = self.delay_at(now);

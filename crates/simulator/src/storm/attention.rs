@@ -30,7 +30,7 @@ impl Attention {
         (self.is_touched, self.quiet_steps) = (true, 0);
     }
 
-    /// The end of a step, with so many trace events until now: whether all invariants are to be checked.
+    /// The end of a step; `events` is the number of trace events until now. True if all invariants are to be checked.
     pub(super) fn wants_check(&mut self, events: u64) -> bool {
         self.quiet_steps = if events == self.events { self.quiet_steps + 1 } else { 0 };
         self.events = events;
