@@ -1,7 +1,6 @@
 //! Planted bugs that the checks must find, and the policy without them, which must pass.
 
 use std::panic::catch_unwind;
-use std::time::{Duration, Instant};
 
 use hoistway_block::random::Stream;
 use hoistway_block::{Class, HardwareQueue, Nanos, RequestId, time::MILLISECOND};
@@ -166,12 +165,10 @@ impl<const BUG: u8> Elevator for TwoClasses<BUG> {
     }
 }
 
-/// The failure, which one seed alone shows again; found within a minute.
+/// The failure, which one seed alone shows again.
 #[track_caller]
 fn found<const BUG: u8>() -> conformance::Failure {
-    let begin = Instant::now();
     let failure = *conformance::check::<TwoClasses<BUG>>().expect_err("the bug is found");
-    assert!(begin.elapsed() < Duration::from_secs(60), "found after {:?}", begin.elapsed());
     let again = *conformance::check_seeds::<TwoClasses<BUG>>([failure.seed]).expect_err("the seed shows it again");
     assert_eq!((again.part, &again.what, &again.events), (failure.part, &failure.what, &failure.events));
     let text = failure.to_string();
