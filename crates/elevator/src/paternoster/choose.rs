@@ -1,6 +1,7 @@
 //! The choice: which request is dispatched next, or what the device waits for.
 
 use super::controller::{Phase, UNLIMITED};
+use super::epoch::Work;
 use super::*;
 use crate::order::{Lead, Standing};
 use hoistway_block::time::{MILLISECOND, SECOND};
@@ -16,8 +17,8 @@ pub(super) const OVERDUE_NS: Nanos = 30 * SECOND;
 /// lag only because the one disk that they need is busy, and waiting for them would leave the other
 /// disks idle.
 const LEAD_ON_DISKS: u64 = 2;
-/// The rounded floor is kept for this many residence times. Rounding down for a shorter period
-/// would hold no leader back.
+/// The dithered window is kept for this many residence times. A narrower one for a shorter period would
+/// hold no leader back.
 const DITHER_RESIDENCES: u64 = 2;
 
 /// The result of a choice.
@@ -55,8 +56,8 @@ impl Paternoster {
         }
     }
 
-    /// Start-time fair queueing: a queue that leads an active sibling waits, unless fewer requests
-    /// are in flight than the floor.
+    /// Start-time fair queueing: a queue that leads an active sibling waits, unless its
+    /// request fits into the window.
     #[inline(never)]
     fn choose_in_order(&mut self) -> Option<Decision> {
         let queue = self.order.first()?;
@@ -79,8 +80,8 @@ impl Paternoster {
         }
         self.order.note_leader(self.now);
         self.meter.contended(self.now, self.order.tenants());
-        let floor_q8 = if self.slices.are_free() { UNLIMITED } else { self.controller.floor_q8() };
-        if self.is_below(floor_q8) {
+        let window_bytes = if self.slices.are_free() { UNLIMITED } else { self.controller.window_bytes() };
+        if self.is_within(window_bytes, slot) {
             if self.controller.is_reference() || self.slices.are_free() {
                 self.leaders.note(queue, false);
             }
@@ -90,7 +91,7 @@ impl Paternoster {
                 // Bounds the lag of a tenant that cannot use its share: to what is in flight now.
                 self.order.bound_lag(queue, self.in_flight_sectors.max(cost));
             }
-            return Some(Decision::Send(slot, Why::BelowFloor));
+            return Some(Decision::Send(slot, Why::InWindow));
         }
         if self.repayment.forgive() {
             self.order.bound_lag(queue, cost);
@@ -99,7 +100,9 @@ impl Paternoster {
         let returns_ns = self.returning.until_ns();
         Some(match standing {
             Standing::AheadUntil(until) => Decision::Answer(self.hold(Some(until))),
-            _ if floor_q8 > 0 && self.returning.count(self.now) > 0 => Decision::Answer(self.hold(Some(returns_ns))),
+            _ if window_bytes > 0 && self.returning.count(self.now).requests > 0 => {
+                Decision::Answer(self.hold(Some(returns_ns)))
+            }
             _ => Decision::Answer(self.hold(None)),
         })
     }
@@ -113,22 +116,26 @@ impl Paternoster {
         self.repayment.allowed(self.now.saturating_sub(self.meter.begins_ns()), length_ns)
     }
 
-    /// Whether fewer requests are in flight, or about to return, than the floor.
-    fn is_below(&mut self, floor_q8: u32) -> bool {
-        if floor_q8 == UNLIMITED {
+    /// Whether a leader's request fits into the window beside what is in flight or about to return.
+    fn is_within(&mut self, window_bytes: u32, slot: u32) -> bool {
+        if window_bytes == UNLIMITED {
             return true;
         }
         let period_ns = self.returning.residence_ns().saturating_mul(DITHER_RESIDENCES);
-        let floor = self.dither.round(floor_q8, self.now, period_ns);
+        let work_bytes = Work::of(self.slots.at(slot).sectors).bytes(self.controller.price_bytes());
+        let part_bytes = self.dither.part_of(work_bytes, self.now, period_ns);
         self.returning.count(self.now);
-        self.committed() < floor
+        self.committed_bytes().saturating_add(part_bytes) < u64::from(window_bytes)
     }
 
-    /// Requests in flight or about to return. The choice, the meter and the controller count the same:
-    /// if the controller set floors by fewer than the choice compares with them, a reference epoch would
+    /// Work in flight or about to return. The choice, the meter and the controller count the same:
+    /// if the controller set windows by less than the choice compares with them, a reference epoch would
     /// hold leaders as a held one does, and a loss would not be seen.
-    pub(super) const fn committed(&self) -> u32 {
-        self.in_flight.saturating_add(self.returning.expected())
+    pub(super) fn committed_bytes(&self) -> u64 {
+        let sectors = u32::try_from(self.in_flight_sectors).unwrap_or(u32::MAX);
+        let mut all = self.returning.expected();
+        all.add(Work { sectors, requests: self.in_flight });
+        all.bytes(self.controller.price_bytes())
     }
 
     pub(super) fn hold(&mut self, until: Option<Nanos>) -> Dispatch {
@@ -188,7 +195,7 @@ impl Paternoster {
     pub(super) fn enter_device(&mut self, tally: u32, sectors: u32, came_ns: Nanos) {
         let now = self.now;
         if !self.order.is_sole() {
-            self.meter.in_flight_until(now, self.committed());
+            self.meter.in_flight_until(now, self.committed_bytes());
         }
         self.in_flight = self.in_flight.wrapping_add(1);
         self.in_flight_sectors = self.in_flight_sectors.wrapping_add(u64::from(sectors));
@@ -233,12 +240,12 @@ impl Paternoster {
                 Phase::Track => 2,
                 Phase::Free => 3,
             };
-            let floor = u64::from(self.controller.learned_floor_q8());
+            let window = u64::from(self.controller.learned_window_bytes());
             let loss = self.controller.loss().cast_unsigned();
-            let n = u64::from(epoch.in_flight_q8);
+            let n = u64::from(epoch.window_bytes);
             self.tell(
-                "epoch phase={0} f={1}/256 loss={2i}/65536 n={3}/256 ns={4} work={5}",
-                [phase, floor, loss, n, epoch.ns, epoch.work],
+                "epoch phase={0} window={1} loss={2i}/65536 used={3} ns={4} price={5}",
+                [phase, window, loss, n, epoch.ns, u64::from(self.controller.price_bytes())],
             );
             if before.1 != self.controller.restarts() {
                 self.tell("restart {0}", [u64::from(self.controller.restarts())]);

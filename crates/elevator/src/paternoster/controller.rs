@@ -1,25 +1,25 @@
-//! Learns the floor: while fewer requests than this are in flight, tenants that lead are served as
-//! well. It compares the throughput of held epochs, in which tenants that lead are held back, with
-//! that of reference epochs, in which more requests may be in flight, so that tenants that lead are
-//! served as well.
+//! Learns the window: while less work than this is in flight, tenants that lead are served as well. It
+//! compares the throughput of held epochs, in which tenants that lead are held back, with that of
+//! reference epochs, which have a wider window. Throughput and windows are in work: a request's bytes and
+//! its [`Price`].
 //!
 //! At first the controller assumes that exact shares cost no throughput. They are given up only
 //! when the loss of throughput exceeds `give` significantly, by a sequence of t-tests at doubling
-//! sample sizes. Then the smallest floor that keeps the loss at `give` is found by bisection and
+//! sample sizes. Then the narrowest window that keeps the loss at `give` is found by bisection and
 //! tracked.
 //!
-//! While shares are exact, a reference epoch has a quarter more requests in flight than a held one.
+//! While shares are exact, a reference epoch has a quarter more work in flight than a held one.
 //! The throughput of a balanced closed network of `d` queues with `n` requests is proportional to
 //! n / (n + d - 1) (Lazowska et al., Quantitative System Performance, 1984, section 5.4), so what is
 //! lost against n (1 + x) is at least x / (1 + x) of what is lost against any number. A reference
 //! without a bound would put all that the tenants have into the device, where their requests are then
 //! served without regard to weights. The extra number x is doubled only when this does not decide the
 //! question. The controller is a pure function of epochs: an epoch's results come in, the next
-//! setting comes out. Ratios have 16 fractional bits, numbers of requests 8.
+//! setting comes out. Ratios have 16 fractional bits.
 
-use super::epoch::{Effect, Epoch, Sum, rate};
+use super::epoch::{Effect, Epoch, Sum};
 use super::evidence::Evidence;
-use super::laggards::Laggards;
+use super::price::Price;
 use super::retry::Retry;
 use super::steady::Steady;
 use super::steps::Steps;
@@ -29,8 +29,6 @@ use hoistway_block::time::MILLISECOND;
 
 /// One, as a ratio.
 pub const ONE: i64 = 1 << 16;
-/// One request.
-pub const REQUEST: u32 = 1 << 8;
 /// No tenant is held back.
 pub const UNLIMITED: u32 = u32::MAX;
 /// The shortest epoch. Epochs are longer by up to half, at random, so that no periodic load locks
@@ -41,9 +39,9 @@ const EPOCH_NS: Nanos = 5 * MILLISECOND;
 /// nothing changes.
 const REPAYING: u8 = 8;
 const LONGEST_REPAYING: u8 = 64;
-/// While a floor is tracked: cycles before it may be found that holding does not help.
+/// While a window is tracked: cycles before it may be found that holding does not help.
 const LEAST_CYCLES: i64 = 16;
-/// While a floor is tracked, held epochs take this many times as long as reference epochs.
+/// While a window is tracked, held epochs take this many times as long as reference epochs.
 const HELD_PARTS: u64 = 11;
 
 /// The question that the controller is answering.
@@ -51,9 +49,9 @@ const HELD_PARTS: u64 = 11;
 pub enum Phase {
     /// Do exact shares cost more than `give`?
     Exact,
-    /// They do: bisection for the floor that costs `give`.
+    /// They do: bisection for the window that costs `give`.
     Search,
-    /// Is that floor still right?
+    /// Is that window still right?
     Track,
     /// Holding leaders helps no tenant, so no tenant is held.
     Free,
@@ -73,22 +71,25 @@ pub struct Controller {
     give: u8,
     phase: Phase,
     kind: Kind,
-    floor_q8: u32,
-    /// Bisection interval: a floor that is too low, and one that is high enough.
-    low_q8: u32,
-    high_q8: u32,
+    window_bytes: u32,
+    /// Bisection interval: a window that is too narrow, and one that is wide enough.
+    low_bytes: u32,
+    high_bytes: u32,
     /// Mean number in flight with exact shares, and with no tenant held back.
-    exact_q8: u32,
-    full_q8: u32,
-    /// By how many quarters of `exact_q8` a reference epoch has more in flight while shares are exact.
+    exact_bytes: u32,
+    full_bytes: u32,
+    /// Mean work of a request.
+    request_bytes: u32,
+    /// By how many quarters of `exact_bytes` a reference epoch has more in flight while shares are exact.
     extra_quarters: u32,
     /// Length of the last reference epoch.
     reference_ns: Nanos,
     held: Sum,
-    reference: Sum,
     evidence: Evidence,
     help: Evidence,
-    laggards: Laggards,
+    /// What tenants that lag get with exact shares, in bytes per 2^24 ns.
+    exact_lagging_rate: i64,
+    price: Price,
     /// Nothing was compared yet since the last change.
     is_new: bool,
     retry: Retry,
@@ -110,18 +111,19 @@ impl Controller {
             give,
             phase: Phase::Exact,
             kind: Kind::Held,
-            floor_q8: 0,
-            low_q8: 0,
-            high_q8: 0,
-            exact_q8: 0,
-            full_q8: 0,
+            window_bytes: 0,
+            low_bytes: 0,
+            high_bytes: 0,
+            exact_bytes: 0,
+            full_bytes: 0,
+            request_bytes: 0,
             extra_quarters: 1,
             reference_ns: 0,
             held: Sum::NONE,
-            reference: Sum::NONE,
             evidence: Evidence::NONE,
             help: Evidence::NONE,
-            laggards: Laggards::NONE,
+            exact_lagging_rate: 0,
+            price: Price::UNKNOWN,
             is_new: true,
             retry: Retry::new(),
             steady: Steady::NONE,
@@ -149,32 +151,35 @@ impl Controller {
     }
 
     /// The last loss, in 65536ths.
+    pub const fn price_bytes(&self) -> u32 {
+        self.price.bytes()
+    }
+
     pub fn loss(&self) -> i64 {
         i64::from(self.last_loss)
     }
 
-    pub const fn learned_floor_q8(&self) -> u32 {
-        self.floor_q8
+    pub const fn learned_window_bytes(&self) -> u32 {
+        self.window_bytes
     }
 
-    /// The floor: while fewer requests than this are in flight, tenants that lead are served as
-    /// well.
-    pub fn floor_q8(&self) -> u32 {
+    /// The window: while less work than this is in flight, tenants that lead are served as well.
+    pub fn window_bytes(&self) -> u32 {
         match (self.give, self.kind) {
             (0, _) => UNLIMITED,
             (100.., _) => 0,
-            (_, Kind::Reference) => self.reference_q8(),
-            _ => self.floor_q8,
+            (_, Kind::Reference) => self.reference_bytes(),
+            _ => self.window_bytes,
         }
     }
 
-    /// The floor of reference epochs.
-    fn reference_q8(&self) -> u32 {
+    /// The window of reference epochs.
+    fn reference_bytes(&self) -> u32 {
         if self.phase != Phase::Exact {
             return UNLIMITED;
         }
-        let exact_q8 = self.exact_q8.max(REQUEST);
-        exact_q8.saturating_add((exact_q8 / 4).saturating_mul(self.extra_quarters))
+        let exact_bytes = self.exact_bytes.max(self.request_bytes);
+        exact_bytes.saturating_add((exact_bytes / 4).saturating_mul(self.extra_quarters))
     }
 
     /// Whether tenants that lead are served, in order to compare or because holding them does not help.
@@ -185,7 +190,7 @@ impl Controller {
     /// Whether the last reference epoch held back next to nothing: fewer requests were in flight than
     /// it allowed.
     fn is_reference_whole(&self) -> bool {
-        self.full_q8 < self.reference_q8() / 4 * 3
+        self.full_bytes < self.reference_bytes() / 4 * 3
     }
 
     /// Whether the lead that tenants gained in the last reference epoch is being repaid.
@@ -204,8 +209,8 @@ impl Controller {
     /// The loss that `give` allows, as the difference of two rates over their mean, if `held` of
     /// `of` epochs are held epochs.
     ///
-    /// While a floor is tracked, an eighth of `give` is kept as a margin: throughput is a concave
-    /// function of the floor, so noise in the floor costs throughput.
+    /// While a window is tracked, an eighth of `give` is kept as a margin: throughput is a concave
+    /// function of the window, so noise in the window costs throughput.
     fn bound(&self, held: i64, of: i64) -> i64 {
         let give = ONE.saturating_mul(i64::from(self.give)) / 100;
         let give = if self.phase == Phase::Track { give / 8 * 7 } else { give };
@@ -216,12 +221,15 @@ impl Controller {
     /// Processes an epoch that ended; `random` is any number.
     pub fn step(&mut self, epoch: Epoch, random: u64) {
         self.jitter_q8 = random.to_le_bytes()[0];
+        if epoch.work.requests > 0 {
+            self.request_bytes = epoch.request_bytes(self.price.bytes());
+        }
         match self.kind {
             Kind::Repaying => self.kind = Kind::Held,
             Kind::Held => {
                 self.held.add(epoch);
                 if self.phase == Phase::Exact {
-                    self.exact_q8 = epoch.in_flight_q8;
+                    self.exact_bytes = epoch.window_bytes;
                 }
                 let wanted_ns = self.reference_ns.saturating_mul(HELD_PARTS);
                 if self.phase != Phase::Track || self.held.ns >= wanted_ns {
@@ -231,10 +239,9 @@ impl Controller {
             Kind::Reference if self.phase == Phase::Free => self.stay_free(epoch),
             Kind::Reference if self.steady.is_awaited() => self.confirm(epoch),
             Kind::Reference => {
-                self.reference.add(epoch);
                 self.reference_ns = epoch.length_ns;
-                self.full_q8 = epoch.in_flight_q8;
-                if self.phase == Phase::Search && self.high_q8 == UNLIMITED {
+                self.full_bytes = epoch.window_bytes;
+                if self.phase == Phase::Search && self.high_bytes == UNLIMITED {
                     self.begin_bisection(epoch);
                 } else {
                     self.end_cycle(epoch);
@@ -244,21 +251,20 @@ impl Controller {
     }
 
     fn end_cycle(&mut self, epoch: Epoch) {
-        let (held, reference) = (self.held, self.reference);
-        (self.held, self.reference) = (Sum::NONE, Sum::NONE);
+        let (held, reference) = (core::mem::replace(&mut self.held, Sum::NONE), Sum::of(epoch));
         self.kind = if self.phase == Phase::Exact { Kind::Repaying } else { Kind::Held };
         // What the first pair says is not known yet, so as little time as possible is spent on it.
         self.now_repaying = if self.is_new { 1 } else { self.repaying };
-        if self.usual.is_another(reference.rate(), epoch) {
+        if self.usual.is_another(reference.rate(self.price.bytes()), epoch, self.request_bytes) {
             self.restart();
             return;
         }
-        let effect = Effect::of(held, reference);
+        self.price.learn(held, reference);
+        let price = self.price.bytes();
+        let effect = Effect::of(held, reference, price);
         self.last_loss = i32::try_from(effect.loss).unwrap_or(0);
-        match self.phase {
-            Phase::Exact => self.laggards.were_exact(held),
-            Phase::Track => self.laggards.got(held.and(reference)),
-            _ => self.laggards.got(held),
+        if self.phase == Phase::Exact {
+            self.exact_lagging_rate = held.lagging_rate(0);
         }
         // In the first pair it is not known yet who leads, and a buffer for writes is not full.
         if core::mem::replace(&mut self.is_new, false) {
@@ -268,9 +274,9 @@ impl Controller {
         self.evidence.add(effect.loss);
         match self.phase {
             Phase::Exact => self.judge(effect.loss, held, epoch.is_buffered),
-            Phase::Search => self.bisect(),
+            Phase::Search => self.bisect(held.margin(self.exact_lagging_rate)),
             Phase::Track if self.is_in_vain() => self.begin_free(),
-            Phase::Track => self.track(effect.loss),
+            Phase::Track => self.track(effect.loss, held.and(reference).margin(self.exact_lagging_rate)),
             Phase::Free => {}
         }
     }
@@ -313,12 +319,10 @@ impl Controller {
 
     /// The loss that writes seemed to show is compared with that against a steady reference.
     fn confirm(&mut self, epoch: Epoch) {
-        if !self.steady.is_steady(rate(epoch.work, epoch.ns), epoch.length_ns) {
+        if !self.steady.is_steady(epoch.work.rate(epoch.ns, self.price.bytes()), epoch.length_ns) {
             return;
         }
-        let mut reference = Sum::NONE;
-        reference.add(epoch);
-        let loss = Effect::of(core::mem::replace(&mut self.held, Sum::NONE), reference).loss;
+        let loss = Effect::of(core::mem::replace(&mut self.held, Sum::NONE), Sum::of(epoch), self.price.bytes()).loss;
         self.last_loss = i32::try_from(loss).unwrap_or(0);
         if loss > self.bound(1, 1) {
             self.begin_search();
@@ -332,46 +336,47 @@ impl Controller {
 
     fn begin_search(&mut self) {
         self.phase = Phase::Search;
-        (self.low_q8, self.high_q8) = (self.exact_q8, UNLIMITED);
+        (self.low_bytes, self.high_bytes) = (self.exact_bytes, UNLIMITED);
         self.kind = Kind::Reference;
     }
 
     /// The first reference epoch without a bound has ended, so that the interval is known.
     fn begin_bisection(&mut self, epoch: Epoch) {
-        (self.held, self.reference) = (Sum::NONE, Sum::NONE);
+        self.held = Sum::NONE;
         self.kind = Kind::Held;
         self.usual = Usual::UNKNOWN;
-        self.high_q8 = epoch.in_flight_q8.max(self.exact_q8);
+        self.high_bytes = epoch.window_bytes.max(self.exact_bytes);
         self.aim();
     }
 
-    /// Sets the floor to the middle of the interval, and begins to track it if the interval is too
+    /// Sets the window to the middle of the interval, and begins to track it if the interval is too
     /// small for bisection.
     fn aim(&mut self) {
         self.forget();
-        let width = self.high_q8.saturating_sub(self.low_q8);
-        self.floor_q8 = self.low_q8.saturating_add(width / 2);
-        if width <= REQUEST.max(self.high_q8 / 8) {
+        let width = self.high_bytes.saturating_sub(self.low_bytes);
+        self.window_bytes = self.low_bytes.saturating_add(width / 2);
+        if width <= self.request_bytes.max(self.high_bytes / 8) {
             (self.phase, self.steps) = (Phase::Track, Steps::FIRST);
         }
     }
 
-    fn bisect(&mut self) {
+    fn bisect(&mut self, margin: i64) {
         let bound = self.bound(1, 1);
         // What laggards keep needs no comparison, so one epoch is enough to see that it is too little.
-        if !self.evidence.is_enough() && self.laggards.margin() >= 0 {
+        if !self.evidence.is_enough() && margin >= 0 {
             return;
         }
-        if self.evidence.mean() > bound && self.laggards.margin() >= 0 {
-            self.low_q8 = self.floor_q8;
+        if self.evidence.mean() > bound && margin >= 0 {
+            self.low_bytes = self.window_bytes;
         } else {
-            self.high_q8 = self.floor_q8;
+            self.high_bytes = self.window_bytes;
         }
         self.aim();
     }
 
     fn forget(&mut self) {
         (self.evidence, self.help) = (Evidence::NONE, Evidence::NONE);
+        self.price.forget_pairs();
     }
 
     fn begin_free(&mut self) {
@@ -381,7 +386,7 @@ impl Controller {
     }
 
     fn stay_free(&mut self, epoch: Epoch) {
-        if self.usual.is_another(rate(epoch.work, epoch.ns), epoch) {
+        if self.usual.is_another(epoch.work.rate(epoch.ns, self.price.bytes()), epoch, self.request_bytes) {
             self.restart();
         } else if self.retry.is_due() {
             (self.phase, self.kind) = (Phase::Track, Kind::Held);
@@ -392,16 +397,16 @@ impl Controller {
 
     /// Throughput is a concave function of the number in flight, so its elasticity is at most one,
     /// and a step proportional to the error does not overshoot.
-    fn track(&mut self, loss: i64) {
+    fn track(&mut self, loss: i64, margin: i64) {
         let held = HELD_PARTS.cast_signed();
         let error = loss.saturating_sub(self.bound(held, held.saturating_add(1)));
-        let error = error.min(self.laggards.margin()).clamp(-ONE, ONE);
-        let step = self.steps.next(i64::from(self.floor_q8), error, ONE);
-        let most = self.full_q8.saturating_add(self.full_q8 / 4).saturating_add(REQUEST);
-        let floor = i64::from(self.floor_q8).saturating_add(step).clamp(0, i64::from(most));
-        self.floor_q8 = u32::try_from(floor).unwrap_or(0);
-        if self.floor_q8 < self.exact_q8 {
-            // A floor below the number in flight with exact shares has no effect.
+        let error = error.min(margin).clamp(-ONE, ONE);
+        let step = self.steps.next(i64::from(self.window_bytes), error, ONE);
+        let most = self.full_bytes.saturating_add(self.full_bytes / 4).saturating_add(self.request_bytes);
+        let wanted = i64::from(self.window_bytes).saturating_add(step).clamp(0, i64::from(most));
+        self.window_bytes = u32::try_from(wanted).unwrap_or(0);
+        if self.window_bytes < self.exact_bytes {
+            // A window below what is in flight with exact shares has no effect.
             self.begin_exact();
         }
     }
@@ -409,7 +414,7 @@ impl Controller {
     fn begin_exact(&mut self) {
         self.phase = Phase::Exact;
         self.kind = Kind::Repaying;
-        self.floor_q8 = 0;
+        self.window_bytes = 0;
         self.extra_quarters = 1;
         self.forget();
         self.repaying = REPAYING;
@@ -420,6 +425,7 @@ impl Controller {
         self.usual = Usual::UNKNOWN;
         self.retry = Retry::new();
         self.steady = Steady::NONE;
+        self.price = Price::UNKNOWN;
         self.is_new = true;
         self.begin_exact();
         self.restarts = self.restarts.wrapping_add(1);

@@ -3,6 +3,7 @@
 use super::age::OVERDUE_EVERY;
 use super::choose::{Decision, OVERDUE_NS};
 use super::classes::REAL_TIME_RUN_COUNT;
+use super::epoch::Work;
 use super::meter::Done;
 use super::*;
 use crate::locking::Locking;
@@ -26,11 +27,6 @@ const LED_NS: Nanos = 100 * MILLISECOND;
 /// While tenants compete, neighbouring requests on flash are merged up to 128 KiB only, which take
 /// 0.44 ms at 300 MB/s (SATA with 3 Gbit/s). For so long a tenant that lags may wait for one.
 const MERGED_SECTORS: u32 = 256;
-
-/// In the measure of throughput, a request counts for 4 KiB in addition to its length. That is
-/// about the cost of one on SSDs (520 MB/s and 90,000 requests a second; 3,300 MB/s and 700,000);
-/// by bytes alone, large requests would look like the better load.
-const REQUEST_SECTORS: u32 = 8;
 
 /// The weight of an issuer by its best-effort level: 80, 70, ... 10.
 fn weight_of(priority: Priority) -> u32 {
@@ -162,23 +158,15 @@ impl Elevator for Paternoster {
         if self.slots.at(slot).id != id {
             return Wake::No;
         }
-        match self.slots.at(slot).state {
-            State::Nowhere => {}
-            State::InFlight => self.leave_device(id, false),
-            State::Queued => self.take_out(slot),
-            State::Direct => {
-                let entry = self.slots.at_mut(slot);
-                entry.state = State::Nowhere;
-                let tally = self.tallies.at_mut(entry.tally);
-                tally.queued = tally.queued.wrapping_sub(1);
-                let is_out = self.classes.remove_direct(slot);
-                self.must(is_out);
-            }
+        if self.slots.at(slot).state == State::InFlight {
+            self.leave_device(id, false);
+        } else {
+            self.unqueue(slot);
         }
         self.wake_up()
     }
 
-    fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+    fn completed_and_released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
         match self.slots.get_mut(id.slot()) {
             Some(slot) if slot.id == id && slot.state == State::InFlight => {
@@ -188,10 +176,11 @@ impl Elevator for Paternoster {
                 self.by_age.completed();
                 self.wake_up()
             }
-            _ => {
-                let completed = self.completed(requests, id, now);
-                completed.and(self.released(requests, id, now))
+            Some(slot) if slot.id == id => {
+                self.unqueue(id.slot());
+                self.wake_up()
             }
+            _ => self.wake_up(),
         }
     }
 
@@ -353,7 +342,7 @@ impl Paternoster {
                 self.meter.resumed(self.now, 0);
             }
             if self.order.queued(queue) == 1 {
-                self.meter.in_flight_until(self.now, self.committed());
+                self.meter.in_flight_until(self.now, self.committed_bytes());
                 self.returning.came();
             }
         }
@@ -382,6 +371,23 @@ impl Paternoster {
             let tally = self.tallies.at_mut(entry.tally);
             tally.merged = tally.merged.wrapping_add(1);
             self.slices.move_to(self.order.queue_of(id.slot()), id.slot(), extent.first_sector);
+        }
+    }
+
+    /// A request that is not in flight is released.
+    #[inline(never)]
+    fn unqueue(&mut self, slot: u32) {
+        let Slot { state, tally, .. } = *self.slots.at(slot);
+        match state {
+            State::Nowhere | State::InFlight => {}
+            State::Queued => self.take_out(slot),
+            State::Direct => {
+                self.slots.at_mut(slot).state = State::Nowhere;
+                let queued = &mut self.tallies.at_mut(tally).queued;
+                *queued = queued.wrapping_sub(1);
+                let is_out = self.classes.remove_direct(slot);
+                self.must(is_out);
+            }
         }
     }
 
@@ -435,7 +441,7 @@ impl Paternoster {
         let Slot { queue, sectors, tally, since_ns, .. } = slot;
         let is_sole = self.order.is_sole();
         if !is_sole {
-            self.meter.in_flight_until(now, self.committed());
+            self.meter.in_flight_until(now, self.committed_bytes());
         }
         self.in_flight = self.in_flight.wrapping_sub(1);
         self.in_flight_sectors = self.in_flight_sectors.saturating_sub(u64::from(sectors));
@@ -456,9 +462,9 @@ impl Paternoster {
     /// Learns from a completed request how the device behaves.
     fn learn(&mut self, slot: &Slot, stayed_ns: Nanos) {
         let (now, queue) = (self.now, slot.queue);
-        let work = u64::from(slot.sectors.saturating_add(REQUEST_SECTORS)) << 9;
+        let work = Work::of(slot.sectors);
         let comes_back = queue != NIL && self.order.queued(queue) == 0;
-        self.returning.completed(now, stayed_ns, comes_back);
+        self.returning.completed(now, stayed_ns, comes_back.then_some(work));
         let is_lagging = queue != NIL && !self.leaders.has(queue);
         let done = Done { work, is_write: !slot.is_read, is_lagging };
         self.meter.completed(now, done, self.returning.residence_ns());

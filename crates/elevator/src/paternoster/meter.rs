@@ -1,8 +1,7 @@
 //! Measures an epoch. Counting starts once everything that was in flight at its start has
 //! completed.
 
-use super::controller::REQUEST;
-use super::epoch::Epoch;
+use super::epoch::{Epoch, Work};
 use hoistway_block::Nanos;
 use hoistway_block::time::MILLISECOND;
 
@@ -17,20 +16,21 @@ const RESIDENCES: u64 = 16;
 /// MB/s.
 const WRITES_NS: Nanos = 250 * MILLISECOND;
 /// An epoch counts as write-heavy if more than one part in this many of its work is writes.
-const MANY_WRITES: u64 = 16;
+const MANY_WRITES: u32 = 16;
+/// The integral of the work in flight is kept in units of 1024 bytes times nanoseconds, so that it fits.
+const AREA_SHIFT: u32 = 10;
 /// Before counting starts, this many times the number in flight at the start must complete: those
 /// requests and their successors.
 const DRAINED: u32 = 2;
 
 /// Time counts while a tenant leads, and for this many residence times afterwards: otherwise epochs
-/// would differ in the tenants that were present, and not in the floor.
+/// would differ in the tenants that were present, and not in the window.
 const RECENT: u64 = 8;
 
 /// A completed request.
 #[derive(Copy, Clone, Debug)]
 pub struct Done {
-    /// In bytes.
-    pub work: u64,
+    pub work: Work,
     pub is_write: bool,
     /// Of a tenant that does not lead.
     pub is_lagging: bool,
@@ -46,11 +46,10 @@ pub struct Meter {
     last_ns: Nanos,
     /// Sum of the counted times between completions.
     counted_ns: Nanos,
-    work: u64,
-    written: u64,
-    lagging: u64,
-    requests: u32,
-    /// Integral of requests in flight or about to return over time: of the counted time (`area`), since the last
+    work: Work,
+    written_sectors: u32,
+    lagging: Work,
+    /// Integral of work in flight or about to return over time, in 1024ths of a byte and second over 10^9: of the counted time (`area`), since the last
     /// completion (`new_area`), and up to when it is known (`area_ns`).
     area: u64,
     new_area: u64,
@@ -66,10 +65,9 @@ impl Meter {
         draining: 0,
         last_ns: 0,
         counted_ns: 0,
-        work: 0,
-        written: 0,
-        lagging: 0,
-        requests: 0,
+        work: Work::NONE,
+        written_sectors: 0,
+        lagging: Work::NONE,
         area: 0,
         new_area: 0,
         area_ns: 0,
@@ -100,11 +98,11 @@ impl Meter {
         (self.contended_ns, self.tenants) = (now, tenants);
     }
 
-    /// `in_flight` requests were in flight, or about to return, until now.
+    /// Work of `window_bytes` was in flight, or about to return, until now.
     #[inline]
-    pub fn in_flight_until(&mut self, now: Nanos, in_flight: u32) {
+    pub fn in_flight_until(&mut self, now: Nanos, window_bytes: u64) {
         let since_ns = now.saturating_sub(self.area_ns);
-        self.new_area = self.new_area.wrapping_add(since_ns.wrapping_mul(u64::from(in_flight)));
+        self.new_area = self.new_area.wrapping_add(since_ns.wrapping_mul(window_bytes) >> AREA_SHIFT);
         self.area_ns = now;
     }
 
@@ -121,10 +119,9 @@ impl Meter {
         } else if self.contended_ns > 0 && before_ns.saturating_sub(self.contended_ns) <= recent_ns {
             self.counted_ns = self.counted_ns.saturating_add(since_ns);
             self.area = self.area.wrapping_add(area);
-            self.work = self.work.wrapping_add(work);
-            self.written = self.written.wrapping_add(if is_write { work } else { 0 });
-            self.lagging = self.lagging.wrapping_add(if is_lagging { work } else { 0 });
-            self.requests = self.requests.wrapping_add(1);
+            self.work.add(work);
+            self.written_sectors = self.written_sectors.saturating_add(if is_write { work.sectors } else { 0 });
+            self.lagging.add(if is_lagging { work } else { Work::NONE });
         }
     }
 
@@ -142,22 +139,26 @@ impl Meter {
             return now.saturating_sub(self.begins_ns) >= length_ns;
         }
         self.counted_ns >= length_ns.max(residence_ns.saturating_mul(RESIDENCES))
-            && self.requests >= LEAST_REQUESTS
+            && self.work.requests >= LEAST_REQUESTS
             && (self.counted_ns >= WRITES_NS || !self.has_writes())
     }
 
     const fn has_writes(&self) -> bool {
-        self.written.saturating_mul(MANY_WRITES) > self.work
+        self.written_sectors.saturating_mul(MANY_WRITES) > self.work.sectors
     }
 
     pub fn epoch(&self) -> Epoch {
-        let mean = self.area.saturating_mul(u64::from(REQUEST)).checked_div(self.counted_ns).unwrap_or(0);
+        // The whole part and the rest, so that nothing overflows.
+        let counted_ns = self.counted_ns.max(1);
+        let [whole, rest] = [self.area.checked_div(counted_ns), self.area.checked_rem(counted_ns)]
+            .map(|part| part.unwrap_or(0) << AREA_SHIFT);
+        let mean = whole.saturating_add(rest.checked_div(counted_ns).unwrap_or(0));
         Epoch {
             work: self.work,
             lagging: self.lagging,
             ns: self.counted_ns.max(1),
             length_ns: self.last_ns.saturating_sub(self.begins_ns),
-            in_flight_q8: u32::try_from(mean).unwrap_or(u32::MAX),
+            window_bytes: u32::try_from(mean).unwrap_or(u32::MAX),
             tenants: self.tenants,
             is_buffered: self.has_writes(),
         }

@@ -12,7 +12,7 @@
 //!          et al. 2019); how many requests are served although their tenants lead is learned
 //!          (docs/specifications/paternoster.md, sections 4 and 5).
 //!
-//! insert -> order -> choose (in order? below the floor?) -> host -> completed -> meter
+//! insert -> order -> choose (in order? within the window?) -> host -> completed -> meter
 //! -> controller
 //!
 //! Read `choose.rs` first, then `controller.rs`. Disks may be used in slices: `slices.rs`.
@@ -25,10 +25,10 @@ mod dither;
 mod elevator;
 mod epoch;
 mod evidence;
-mod laggards;
 mod latency;
 mod leaders;
 mod meter;
+mod price;
 mod repayment;
 mod retry;
 mod returning;
@@ -73,7 +73,7 @@ crate::reasons! {
     /// Why a request was chosen, or what the device waits for.
     pub enum Why {
         InOrder = "first in order",
-        BelowFloor = "leader, to fill the device",
+        InWindow = "leader, to fill the device",
         RealTime = "real time",
         Idle = "only idle class left",
         Overdue = "overdue",
@@ -181,10 +181,18 @@ impl Policy for Paternoster {
     const FORMS: &'static [Form<()>] = &[Form { since: Version(6, 12, 0), profile: () }];
 
     fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
-        let slots = configuration.slots;
-        let queues = configuration.contexts.saturating_add(configuration.groups.max(1));
         let mut order = Order::try_new(configuration, Strict::Groups)?;
         set_patience(&mut order, configuration.rotational, Settings::DEFAULT.idle_ns);
+        Self::of(order, configuration)
+    }
+}
+
+impl Paternoster {
+    /// Apart from [`Policy::build`], so that the stacks on which the order and the other parts are built do not add up.
+    #[inline(never)]
+    fn of(order: Order, configuration: &Configuration) -> Result<Self, NoMemory> {
+        let slots = configuration.slots;
+        let queues = configuration.contexts.saturating_add(configuration.groups.max(1));
         Ok(Self {
             settings: Settings::DEFAULT,
             is_give_set: false,
@@ -214,9 +222,7 @@ impl Policy for Paternoster {
             violations: 0,
         })
     }
-}
 
-impl Paternoster {
     fn give(&self) -> u8 {
         match (self.is_give_set, self.is_rotational) {
             (false, true) => 100,

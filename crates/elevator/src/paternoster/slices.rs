@@ -12,7 +12,7 @@ use super::sweep::Sweeps;
 use super::ways::{Way, Ways};
 use super::{Paternoster, Why};
 use crate::order::{Lead, Standing};
-use crate::structures::{NIL, NoMemory};
+use crate::structures::{Array, NIL, NoMemory};
 use hoistway_block::time::MILLISECOND;
 use hoistway_block::{Nanos, Sector};
 
@@ -37,7 +37,8 @@ pub struct Slices {
     best_rate: u64,
     /// The last issuer that was charged for its time.
     seeker: u32,
-    ways: Ways,
+    /// One on a disk, none where positioning costs nothing.
+    ways: Array<Ways>,
 }
 
 impl Slices {
@@ -52,7 +53,7 @@ impl Slices {
             sectors: 0,
             best_rate: 0,
             seeker: NIL,
-            ways: Ways::UNKNOWN,
+            ways: Array::try_new(u32::from(is_rotational), Ways::UNKNOWN)?,
         })
     }
 
@@ -61,12 +62,16 @@ impl Slices {
     }
 
     pub fn are_on(&self) -> bool {
-        self.have_ways() && self.ways.present() == Way::Slices
+        self.have_ways() && self.way() == Way::Slices
     }
 
     /// Whether no tenant is held back.
     pub fn are_free(&self) -> bool {
-        self.have_ways() && self.ways.present() == Way::Free
+        self.have_ways() && self.way() == Way::Free
+    }
+
+    fn way(&self) -> Way {
+        self.ways.at(0).present()
     }
 
     const fn have_ways(&self) -> bool {
@@ -112,18 +117,18 @@ impl Slices {
         if queue == self.owner && self.from_ns == 0 {
             self.from_ns = now;
         }
-        self.ways.completed(done, now);
+        self.ways.at_mut(0).completed(done, now);
     }
 
     /// Weights have changed.
-    pub const fn compare_again(&mut self) {
-        self.ways.compare_again();
+    pub fn compare_again(&mut self) {
+        self.ways.at_mut(0).compare_again();
     }
 
     /// The disk was idle until now.
     pub fn resumed(&mut self, now: Nanos) {
         if self.is_rotational {
-            self.ways.resumed(now);
+            self.ways.at_mut(0).resumed(now);
         }
     }
 
@@ -151,9 +156,9 @@ impl Paternoster {
         if !self.slices.have_ways() {
             return;
         }
-        let before = self.slices.ways.present();
-        self.slices.ways.step(self.now, self.order.tenants());
-        let way = self.slices.ways.present();
+        let before = self.slices.way();
+        self.slices.ways.at_mut(0).step(self.now, self.order.tenants());
+        let way = self.slices.way();
         if way != before {
             self.end_slice();
             self.level();
@@ -162,7 +167,7 @@ impl Paternoster {
                 Way::Flow => 1,
                 Way::Free => 2,
             };
-            let [percent, rounds] = self.slices.ways.figures();
+            let [percent, rounds] = self.slices.ways.at(0).figures();
             self.tell("way={0} slices by {1}% in {2} rounds", [number, percent, rounds]);
         }
     }

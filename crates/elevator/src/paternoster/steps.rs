@@ -1,8 +1,9 @@
-//! Steps of a tracked floor. Errors that change sign are noise, so each change shortens the steps
+//! Steps of a tracked window. Errors that change sign are noise, so each change shortens the steps
 //! (Kesten 1958, Accelerated Stochastic Approximation).
 
-/// Steps of a tracked floor are divided by at most this plus one, so that a drift can be followed.
-const MOST_TURNS: i32 = 31;
+/// Steps of a tracked window are divided by at most this plus one, so that a drift can be followed; a smaller divisor lets
+/// the window swing by more than 0.6 % of the throughput (`the_floor_does_not_swing`).
+const MOST_TURNS: i32 = 63;
 
 #[derive(Clone, Debug)]
 pub struct Steps {

@@ -6,8 +6,9 @@
 //! freely if that delivers far more than the better of the two, and tenants that lag get
 //! nearly as much as if the others were held back for them.
 
-use super::epoch::{Effect, Sum};
+use super::epoch::{Effect, Sum, Work};
 use super::meter::Done;
+use super::price::MOST_BYTES;
 use hoistway_block::Nanos;
 use hoistway_block::time::{MILLISECOND, SECOND};
 
@@ -41,7 +42,7 @@ pub enum Way {
 }
 
 /// Which way is used, and what is measured.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ways {
     way: Way,
     is_decided: bool,
@@ -57,8 +58,8 @@ pub struct Ways {
     count_from_ns: Nanos,
     last_ns: Nanos,
     /// Work of this period, and the part of it that was done for tenants that lag.
-    work: u64,
-    lagging: u64,
+    work: Work,
+    lagging: Work,
     /// The better of slices and flow in this round.
     held: Sum,
 }
@@ -76,8 +77,8 @@ impl Ways {
         until_ns: 0,
         count_from_ns: 0,
         last_ns: 0,
-        work: 0,
-        lagging: 0,
+        work: Work::NONE,
+        lagging: Work::NONE,
         held: Sum::NONE,
     };
 
@@ -95,8 +96,8 @@ impl Ways {
     pub fn completed(&mut self, done: Done, now: Nanos) {
         let Done { work, is_write, is_lagging } = done;
         if now >= self.count_from_ns && !(is_write && self.way == Way::Free) {
-            self.work = self.work.saturating_add(work);
-            self.lagging = self.lagging.saturating_add(if is_lagging { work } else { 0 });
+            self.work.add(work);
+            self.lagging.add(if is_lagging { work } else { Work::NONE });
         }
         self.last_ns = now;
     }
@@ -125,7 +126,7 @@ impl Ways {
     }
 
     const fn count_from(&mut self, at_ns: Nanos) {
-        (self.count_from_ns, self.work, self.lagging) = (at_ns, 0, 0);
+        (self.count_from_ns, self.work, self.lagging) = (at_ns, Work::NONE, Work::NONE);
     }
 
     /// What the period that ended delivered.
@@ -154,7 +155,7 @@ impl Ways {
         match self.way {
             Way::Slices => (self.held, self.way) = (got, Way::Flow),
             Way::Flow => {
-                let (slices, flow) = (self.held.rate(), got.rate());
+                let (slices, flow) = (self.held.rate(MOST_BYTES), got.rate(MOST_BYTES));
                 let difference = slices.saturating_sub(flow).saturating_mul(200);
                 let percent = difference.checked_div(slices.saturating_add(flow)).unwrap_or(0);
                 self.sum = self.sum.saturating_add(i16::try_from(percent).unwrap_or(0));
@@ -162,7 +163,7 @@ impl Ways {
                 self.way = Way::Free;
             }
             Way::Free => {
-                let is_faster = Effect::of(self.held, got).loss_percent() > FAR_APART;
+                let is_faster = Effect::of(self.held, got, MOST_BYTES).loss_percent() > FAR_APART;
                 // In the first round it is not known yet who leads.
                 let is_vain = is_faster && (self.rounds == 0 || Self::is_enough(self.held, got));
                 self.vain = if is_vain { self.vain.saturating_add(1) } else { 0 };
@@ -176,7 +177,7 @@ impl Ways {
     /// Whether tenants that lag get nearly as much freely as while others are held back for them. On a
     /// disk a request costs time rather than bytes, so what they gain is compared with what they have.
     fn is_enough(held: Sum, free: Sum) -> bool {
-        free.lagging_rate() >= held.lagging_rate().saturating_mul(100 - CLEARLY) / 100
+        free.lagging_rate(MOST_BYTES) >= held.lagging_rate(MOST_BYTES).saturating_mul(100 - CLEARLY) / 100
     }
 
     fn decide(&mut self) {
@@ -204,8 +205,8 @@ impl Ways {
         if self.way == Way::Slices || now < self.count_from_ns.saturating_add(LOOK_NS) {
             return;
         }
-        let least = self.held.rate().saturating_mul(100 - CLEARLY) / 100;
-        if self.measured(now).rate() < least {
+        let least = self.held.rate(MOST_BYTES).saturating_mul(100 - CLEARLY) / 100;
+        if self.measured(now).rate(MOST_BYTES) < least {
             (self.way, self.won, self.again_seconds) = (Way::Slices, Way::Slices, AGAIN_SECONDS);
             self.begin(now);
         } else {
@@ -220,12 +221,12 @@ mod tests {
 
     /// The way that is decided, and after how many seconds, if each way gives laggards and leaders these
     /// bytes per millisecond.
-    fn decided(is_write: bool, rates: impl Fn(Way) -> (u64, u64)) -> (Way, u64) {
+    fn decided(is_write: bool, rates: impl Fn(Way) -> (u32, u32)) -> (Way, u64) {
         let mut ways = Ways::UNKNOWN;
         for ms in 1..60_000 {
             let (lagging, leading) = rates(ways.present());
-            ways.completed(Done { work: lagging, is_lagging: true, is_write }, ms * MILLISECOND);
-            ways.completed(Done { work: leading, is_lagging: false, is_write }, ms * MILLISECOND);
+            ways.completed(Done { work: Work::of(lagging), is_lagging: true, is_write }, ms * MILLISECOND);
+            ways.completed(Done { work: Work::of(leading), is_lagging: false, is_write }, ms * MILLISECOND);
             ways.step(ms * MILLISECOND, 2);
             if ways.is_decided {
                 return (ways.present(), ms / 1000);
@@ -240,7 +241,7 @@ mod tests {
         let pass = |ways: &mut Ways, from, to| {
             (from..to).for_each(|ms: u64| {
                 let rate = if ways.present() == Way::Free { 350_000 } else { 60_000 };
-                ways.completed(Done { work: rate, is_lagging: false, is_write: false }, ms * MILLISECOND);
+                ways.completed(Done { work: Work::of(rate), is_lagging: false, is_write: false }, ms * MILLISECOND);
                 ways.step(ms * MILLISECOND, 2);
             })
         };
@@ -251,7 +252,7 @@ mod tests {
         assert!(!ways.is_decided && ways.present() == Way::Slices);
     }
 
-    fn by_way(slices: (u64, u64), flow: (u64, u64), free: (u64, u64)) -> (Way, u64) {
+    fn by_way(slices: (u32, u32), flow: (u32, u32), free: (u32, u32)) -> (Way, u64) {
         decided(false, |way| match way {
             Way::Slices => slices,
             Way::Flow => flow,
@@ -298,7 +299,7 @@ mod tests {
                 _ if ways.is_decided && ms > 10_000 => 2_000,
                 _ => 350_000,
             };
-            ways.completed(Done { work: rate, is_lagging: false, is_write: false }, ms * MILLISECOND);
+            ways.completed(Done { work: Work::of(rate), is_lagging: false, is_write: false }, ms * MILLISECOND);
             ways.step(ms * MILLISECOND, 2);
             if ms > 10_000 && late == 0 && ways.present() == Way::Slices {
                 late = ms;

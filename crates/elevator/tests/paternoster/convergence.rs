@@ -74,21 +74,29 @@ fn the_floor_does_not_swing() {
     assert!(ours_cv <= 0.006_f64.max(1.2 * none_cv), "{ours_cv} against {none_cv}");
 }
 
-/// Case 29: the device becomes half as fast, and then as fast as before.
+/// Case 29: the device becomes half as fast, and then as fast as before. Seconds of single runs scatter by a per cent
+/// and a half, so several weights are averaged.
 #[test]
 fn t29_another_speed_is_learned_within_two_seconds() {
-    let mut host = Host::new("give=3", 8, 100 * MICROSECOND, 32, &[80, 20]);
-    let (a, b) = (host.issuer(Issuer::of(1, 4)), host.issuer(Issuer::of(2, 16)));
-    host.pass(5 * SECOND);
-    host.latency_ns = 200 * MICROSECOND;
-    host.pass(5 * SECOND);
-    host.latency_ns = 100 * MICROSECOND;
-    host.pass(5 * SECOND);
-    let total = |from: u64, to: u64| host.count(a, from, to) + host.count(b, from, to);
-    for (from, per_s) in [(3, 80_000.0), (7, 40_000.0), (9, 40_000.0), (12, 80_000.0), (14, 80_000.0)] {
-        let got = total(from * SECOND, (from + 1) * SECOND);
-        println!("second {from}: {got} of {per_s}");
-        assert!(f64::from(got) >= 0.96 * per_s, "second {from}: {got} of {per_s}");
+    const SECONDS: [(u64, f64); 5] = [(3, 80_000.0), (7, 40_000.0), (9, 40_000.0), (12, 80_000.0), (14, 80_000.0)];
+    let run = |heavy: u32| {
+        let mut host = Host::new("give=3", 8, 100 * MICROSECOND, 32, &[heavy, 20]);
+        let (a, b) = (host.issuer(Issuer::of(1, 4)), host.issuer(Issuer::of(2, 16)));
+        host.pass(5 * SECOND);
+        host.latency_ns = 200 * MICROSECOND;
+        host.pass(5 * SECOND);
+        host.latency_ns = 100 * MICROSECOND;
+        host.pass(5 * SECOND);
+        SECONDS.map(|(second, per_s)| {
+            let count = |issuer| f64::from(host.count(issuer, second * SECOND, (second + 1) * SECOND));
+            (count(a) + count(b)) / per_s
+        })
+    };
+    let runs = [76, 77, 78, 79, 80, 81, 82, 83].map(run);
+    for (at, (second, _)) in SECONDS.iter().enumerate() {
+        let mean = runs.iter().map(|run| run[at]).sum::<f64>() / runs.len() as f64;
+        println!("second {second}: {mean:.4}");
+        assert!(mean >= 0.96, "second {second}: {mean}");
     }
 }
 
