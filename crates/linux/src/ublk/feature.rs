@@ -1,5 +1,8 @@
 //! What the driver can do, and what a device is made with. The driver tells by UBLK_U_CMD_GET_FEATURES,
 //! so nothing here depends on the kernel's version.
+//!
+//! Not asked for: UBLK_F_PER_IO_DAEMON, because each queue has one thread; UBLK_F_NO_AUTO_PART_SCAN, because
+//! partitions of exports appear by themselves, and users mount them.
 
 /// A device outlives its server, which may be replaced (Linux 6.1).
 pub const USER_RECOVERY: u64 = 1 << 3;
@@ -15,8 +18,6 @@ pub const GROWTH: u64 = 1 << 10;
 /// A request's memory is in the ring's table of registered buffers while the server has the request, so
 /// that the backing is read into it and written from it: UBLK_F_AUTO_BUF_REG (Linux 6.16).
 pub const AUTO_BUFFERS: u64 = 1 << 11;
-/// Each tag may be served by a thread of its own: UBLK_F_PER_IO_DAEMON (Linux 6.16).
-pub const PER_IO_DAEMON: u64 = 1 << 13;
 
 /// The features to make a device with. `offered`: what the driver can do, 0 where it cannot tell.
 /// `takes_buffers`: whether the backing can be given memory that the server itself cannot address.
