@@ -3,7 +3,7 @@
 use hoistway_block::Nanos;
 
 /// The golden ratio: multiples of it, without their whole parts, fill the unit interval as evenly as any
-/// sequence (Knuth, The Art of Computer Programming, volume 3, section 6.4), and no load keeps step with them.
+/// sequence (Knuth, The Art of Computer Programming, volume 3, 6.4), and no load keeps step with them.
 const GOLDEN: u32 = 0x9E37_79B9;
 
 /// What of a request must fit into the window for it to be dispatched, in 2^32nds; constant for a period.
