@@ -1,7 +1,6 @@
 //! The choice: which request is dispatched next, or what the device waits for.
 
 use super::controller::{Phase, UNLIMITED};
-use super::epoch::Work;
 use super::*;
 use crate::order::{Lead, Standing};
 use hoistway_block::time::{MILLISECOND, SECOND};
@@ -34,12 +33,11 @@ impl Paternoster {
 
     /// The next request of a sole issuer, if nothing else needs to be considered.
     pub(super) fn next_of_sole(&self) -> Option<u32> {
-        let is_plain = !self.is_rotational && self.settings.lat_ns == 0 && self.classes.real_time().is_none();
+        let is_plain = !self.is_rotational && self.settings.lat_ns == 0 && !self.classes.go_first();
         if is_plain && self.order.is_sole() { self.order.head_of_sole() } else { None }
     }
 
-    /// Separate from [`Self::send`], so that their stack frames do not add up.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn choose_any(&mut self) -> Decision {
         self.end_epoch_if_due();
         self.step_slices();
@@ -63,7 +61,7 @@ impl Paternoster {
         let queue = self.order.first()?;
         let slot = self.order.head(queue)?;
         let cost = self.cost(self.slots.at(slot).sectors);
-        if self.guard.is_full(self.in_flight) {
+        if self.guard.is_full(self.in_flight.requests) {
             return Some(Decision::Answer(self.hold(None)));
         }
         let by_in_flight = if self.is_rotational { LEAD_ON_DISKS } else { 0 };
@@ -89,7 +87,7 @@ impl Paternoster {
                 self.repayment.record_lead(self.order.lead());
             } else {
                 // Bounds the lag of a tenant that cannot use its share: to what is in flight now.
-                self.order.bound_lag(queue, self.in_flight_sectors.max(cost));
+                self.order.bound_lag(queue, u64::from(self.in_flight.sectors).max(cost));
             }
             return Some(Decision::Send(slot, Why::InWindow));
         }
@@ -132,9 +130,8 @@ impl Paternoster {
     /// if the controller set windows by less than the choice compares with them, a reference epoch would
     /// hold leaders as a held one does, and a loss would not be seen.
     pub(super) fn committed_bytes(&self) -> u64 {
-        let sectors = u32::try_from(self.in_flight_sectors).unwrap_or(u32::MAX);
         let mut all = self.returning.expected();
-        all.add(Work { sectors, requests: self.in_flight });
+        all.add(self.in_flight);
         all.bytes(self.controller.price_bytes())
     }
 
@@ -160,7 +157,7 @@ impl Paternoster {
         }
         let Some(first) = self.classes.idle() else { return Decision::Answer(Dispatch::Empty) };
         let waited_ns = self.now.saturating_sub(self.slots.at(first).since_ns);
-        if self.in_flight == 0 || waited_ns >= IDLE_WAITS_NS {
+        if self.in_flight.requests == 0 || waited_ns >= IDLE_WAITS_NS {
             return Decision::Send(first, Why::Idle);
         }
         self.hold = Hold::Until(self.now.saturating_add(IDLE_LOOKS_NS));
@@ -197,8 +194,7 @@ impl Paternoster {
         if !self.order.is_sole() {
             self.meter.in_flight_until(now, self.committed_bytes());
         }
-        self.in_flight = self.in_flight.wrapping_add(1);
-        self.in_flight_sectors = self.in_flight_sectors.wrapping_add(u64::from(sectors));
+        self.in_flight.add(Work::of(sectors));
         let tally = self.tallies.at_mut(tally);
         tally.queued = tally.queued.wrapping_sub(1);
         tally.wait_ns = tally.wait_ns.wrapping_add(now.saturating_sub(came_ns));
@@ -229,7 +225,7 @@ impl Paternoster {
         let was_repaying = self.controller.is_repaying();
         let before = (self.controller.phase(), self.controller.restarts());
         self.controller.step(epoch, self.jitter.next());
-        self.meter.begin(self.now, self.in_flight);
+        self.meter.begin(self.now, self.in_flight.requests);
         if was_repaying {
             self.repayment.end();
         }

@@ -28,6 +28,11 @@ impl Classes {
         self.real_time.len().wrapping_add(self.idle.len())
     }
 
+    /// Whether a request waits that goes before all of the fair order.
+    pub const fn go_first(&self) -> bool {
+        self.has_direct() || self.real_time.first().is_some()
+    }
+
     pub const fn real_time(&self) -> Option<u32> {
         self.real_time.first()
     }

@@ -42,15 +42,24 @@ impl Work {
         Self { sectors, requests: 1 }
     }
 
+    /// No sum comes near 2 TiB: what is in flight, or is done in one epoch.
+    #[inline]
     pub const fn add(&mut self, other: Work) {
-        self.sectors = self.sectors.saturating_add(other.sectors);
-        self.requests = self.requests.saturating_add(other.requests);
+        self.sectors = self.sectors.wrapping_add(other.sectors);
+        self.requests = self.requests.wrapping_add(other.requests);
+    }
+
+    /// Takes away what was added before.
+    #[inline]
+    pub const fn remove(&mut self, other: Work) {
+        self.sectors = self.sectors.wrapping_sub(other.sectors);
+        self.requests = self.requests.wrapping_sub(other.requests);
     }
 
     /// In bytes, if a request costs `price_bytes` beside its bytes.
     pub const fn bytes(self, price_bytes: u32) -> u64 {
         // Neither product exceeds 2^41.
-        ((self.sectors as u64) << 9).saturating_add((self.requests as u64).saturating_mul(price_bytes as u64))
+        ((self.sectors as u64) << 9).wrapping_add((self.requests as u64).wrapping_mul(price_bytes as u64))
     }
 
     /// Bytes per 2^24 ns.

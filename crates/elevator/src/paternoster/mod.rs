@@ -57,6 +57,7 @@ use age::ByAge;
 use classes::Classes;
 use controller::Controller;
 use dither::Dither;
+use epoch::Work;
 use hoistway_block::random::Stream;
 use hoistway_block::time::{MICROSECOND, SECOND, is_due};
 use hoistway_block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
@@ -139,8 +140,7 @@ pub struct Paternoster {
     by_age: ByAge,
     tallies: Tallies,
     queued: u32,
-    in_flight: u32,
-    in_flight_sectors: u64,
+    in_flight: Work,
     meter: Meter,
     controller: Controller,
     leaders: Leaders,
@@ -206,8 +206,7 @@ impl Paternoster {
             by_age: ByAge::new(Links::try_new(slots)?),
             tallies: Tallies::try_new(configuration.groups.max(1))?,
             queued: 0,
-            in_flight: 0,
-            in_flight_sectors: 0,
+            in_flight: Work::NONE,
             meter: Meter::IDLE,
             controller: Controller::new(if configuration.rotational { 100 } else { 3 }),
             leaders: Leaders::try_new(queues)?,
