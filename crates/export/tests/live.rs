@@ -644,6 +644,23 @@ fn b36_a_client_that_never_reads_is_closed_and_others_are_unaffected() {
     other.assert_alive();
 }
 
+/// What it asks for after the server has begun to send does not excuse it.
+#[test]
+fn a_client_that_goes_on_asking_and_never_reads_is_closed() {
+    let server = Running::listening(
+        "stall_timeout_s = 1\n",
+        "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:64MiB\"\n",
+    );
+    let deaf = Client::open(server.socket(), "a", ReplyForm::Simple);
+    let one = deaf.request(0, command::READ, 1, 0, 4 * MIB);
+    let mut stream = deaf.stream.try_clone().unwrap();
+    stream.write_all(&one).unwrap();
+    // The head of the first answer: its data, which no socket has room for, is on its way.
+    stream.read_exact(&mut [0; 16]).unwrap();
+    stream.write_all(&one).unwrap();
+    server.await_that("it is closed", |status| status["connections"].as_array().unwrap().is_empty());
+}
+
 /// Three tenants that stop reading hold what they may. A fourth has all of its requests under way at once,
 /// without waiting for memory.
 #[test]

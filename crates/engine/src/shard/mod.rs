@@ -22,6 +22,7 @@ mod output;
 #[cfg(test)]
 mod register;
 mod shared;
+mod stall;
 mod status;
 #[cfg(test)]
 mod storm;

@@ -57,7 +57,7 @@ impl Worker {
                 }
             } else {
                 socket.is_sending = true;
-                socket.stalled_since_ns = Some(now);
+                socket.stalls.sends(now);
                 let token = Token::Send { socket: index, generation: socket.generation }.pack();
                 self.ring.send(token, socket.file, &socket.unsent);
                 self.expect_stalls(now);
@@ -137,9 +137,9 @@ impl Worker {
         let Some(socket) = self.socket_of(index, generation) else { return };
         let accepted = u64::try_from(result).unwrap_or(0);
         drop_front(&mut socket.unsent, accepted);
-        socket.stalled_since_ns = None;
+        socket.stalls.sent();
         if !socket.unsent.is_empty() && accepted > 0 && !socket.is_closed {
-            socket.stalled_since_ns = Some(now);
+            socket.stalls.sends(now);
             let (token, file) = (Token::Send { socket: index, generation }.pack(), socket.file);
             let spans = std::mem::take(&mut socket.unsent);
             self.ring.send(token, file, &spans);

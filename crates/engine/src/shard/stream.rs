@@ -19,6 +19,7 @@ use hoistway_linux::ring::FileId;
 
 use super::end::{ConnectionEnd, EndReason, OnEnd};
 use super::shared::{Core, Locked, Route, unlocked};
+use super::stall::Stalls;
 use super::{Token, Worker};
 use crate::counters::Sums;
 use crate::error::EngineError;
@@ -125,8 +126,7 @@ pub(super) struct Socket {
     end_reason: EndReason,
     /// What the connection did; set when the turn has finished with it.
     end_sums: Option<Sums>,
-    /// Since when an expected operation has made no progress.
-    pub stalled_since_ns: Option<Nanos>,
+    pub stalls: Stalls,
 }
 
 impl Socket {
@@ -216,7 +216,7 @@ impl Worker {
             is_closed: false,
             end_reason: EndReason::Closed,
             end_sums: None,
-            stalled_since_ns: None,
+            stalls: Stalls::default(),
         };
         let index = self.insert_socket(socket);
         core.routes[connection as usize] = Route::Socket { worker: self.number, socket: index };
@@ -265,7 +265,7 @@ impl Worker {
     pub(super) fn received(&mut self, core: &mut Locked<'_>, index: u32, generation: u16, result: i32, now: Nanos) {
         let Some(socket) = self.socket_of(index, generation) else { return };
         let into = std::mem::replace(&mut socket.receiving, Receiving::No);
-        socket.stalled_since_ns = None;
+        socket.stalls.received();
         if socket.is_closed {
             if into == Receiving::Slot {
                 let connection = socket.connection;
@@ -457,8 +457,7 @@ impl Worker {
         let token = Token::Receive { socket: index, generation: socket.generation }.pack();
         let available = socket.end - socket.start;
         let stops_inside = socket.stream != Stream::Parsing || available > 0;
-        socket.stalled_since_ns = stops_inside.then_some(now).or(socket.stalled_since_ns);
-        let must_check = socket.stalled_since_ns.is_some();
+        socket.stalls.receives(stops_inside, now);
         if let (Stream::Filling(span), 0) = (socket.stream, available)
             && span.length_bytes >= DIRECT_BYTES
         {
@@ -476,7 +475,7 @@ impl Worker {
             socket.receiving = Receiving::Buffer;
             self.ring.receive(token, socket.file, room);
         }
-        if must_check {
+        if stops_inside {
             self.expect_stalls(now);
         }
     }
@@ -599,7 +598,7 @@ impl Worker {
         self.stall_check_at_ns = None;
         for index in 0..u32::try_from(self.sockets.len()).unwrap_or(u32::MAX) {
             let Some(socket) = &self.sockets[index as usize] else { continue };
-            let Some(since) = socket.stalled_since_ns else { continue };
+            let Some(since) = socket.stalls.since_ns() else { continue };
             let at = since.saturating_add(timeout_ns);
             if hoistway_block::time::is_due(now, at) {
                 self.close_connection(core, index, EndReason::Stalled, now);
