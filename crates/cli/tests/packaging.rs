@@ -104,6 +104,17 @@ fn prometheus_accepts_the_alert_rules() {
     assert!(output.status.success(), "{output:?}");
 }
 
+/// With a server of this build; the cases are in the script.
+#[test]
+fn the_hook_of_libvirt_and_proxmox_makes_and_removes_exports() {
+    if !requires("the hook of libvirt and Proxmox", &["python3"]) {
+        return;
+    }
+    let script = root().join("packaging/libvirt/test_hook.py");
+    let output = run_command(Command::new("python3").arg(script).env("HOISTWAY", env!("CARGO_BIN_EXE_hoistway")));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn every_file_of_the_packages_exists() {
     let manifest: toml::Value =
