@@ -141,8 +141,8 @@ fn a_load_decides_instead_of_our_own() {
     assert_eq!(said.code, 2);
 }
 
-/// The yardstick is that of `hoistway test`: the same isolation of the same load, under a scheduler
-/// that divides by who asks most and under one that divides by weight.
+/// `tune` and `test` print the same isolation for one load, both under a scheduler that ignores weights and under one
+/// that keeps them.
 #[test]
 fn a_load_of_groups_is_judged_as_in_a_test() {
     let directory = tempfile::tempdir().expect("a directory");

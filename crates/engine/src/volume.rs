@@ -483,7 +483,7 @@ impl ShardHandle {
         self.inner.threads.most().min(hoistway_linux::thread::processors()).max(1)
     }
 
-    /// Serves a ublk device, its queues on different threads as far as there are some. Its requests count for
+    /// Serves a ublk device, each of its queues on a thread of its own while there are enough. Its requests count for
     /// `group`. The caller starts the device afterwards, which waits until the shard has fetched every tag.
     /// Returns a note for the user, if there is one.
     ///

@@ -626,12 +626,17 @@ fn a_client_that_stops_within_a_header_does_not_affect_others() {
 
 // ---- bounds ----
 
-#[test]
-fn b36_a_client_that_never_reads_is_closed_and_others_are_unaffected() {
-    let server = Running::listening(
+/// A server that closes a client after a second without progress.
+fn impatient() -> Running {
+    Running::listening(
         "stall_timeout_s = 1\n",
         "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:64MiB\"\n",
-    );
+    )
+}
+
+#[test]
+fn b36_a_client_that_never_reads_is_closed_and_others_are_unaffected() {
+    let server = impatient();
     let deaf = Client::open(server.socket(), "a", ReplyForm::Simple);
     let one = deaf.request(0, command::READ, 1, 0, 4 * MIB);
     let mut stream = deaf.stream.try_clone().unwrap();
@@ -647,10 +652,7 @@ fn b36_a_client_that_never_reads_is_closed_and_others_are_unaffected() {
 /// What it asks for after the server has begun to send does not excuse it.
 #[test]
 fn a_client_that_goes_on_asking_and_never_reads_is_closed() {
-    let server = Running::listening(
-        "stall_timeout_s = 1\n",
-        "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:64MiB\"\n",
-    );
+    let server = impatient();
     let deaf = Client::open(server.socket(), "a", ReplyForm::Simple);
     let one = deaf.request(0, command::READ, 1, 0, 4 * MIB);
     let mut stream = deaf.stream.try_clone().unwrap();
@@ -700,10 +702,7 @@ fn tenants_that_stop_reading_leave_memory_to_others() {
 
 #[test]
 fn b37_a_client_that_stops_inside_a_payload_is_closed() {
-    let server = Running::listening(
-        "stall_timeout_s = 1\n",
-        "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:64MiB\"\n",
-    );
+    let server = impatient();
     let mut client = Client::open(server.socket(), "a", ReplyForm::Simple);
     let header = client.request(0, command::WRITE, 1, 0, MIB);
     client.send(&[&header[..], &[1; 1_000]].concat());

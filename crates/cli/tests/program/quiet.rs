@@ -34,7 +34,7 @@ fn share_of_others() -> f64 {
     (used - before.0 - (own - own_before)) / (all - before.1)
 }
 
-/// Ticks of this process, whose other tests may run.
+/// Ticks that this process has used: its own tests are not the work of others.
 fn own() -> f64 {
     let text = fs::read_to_string("/proc/self/stat").expect("this process");
     // Behind the name: the state is the first field, user and system time are the 12th and 13th.
@@ -47,7 +47,7 @@ fn used_and_all() -> (f64, f64) {
     let text = fs::read_to_string("/proc/stat").expect("the processors' times");
     let ticks: Vec<f64> =
         text.lines().next().expect("a line").split_whitespace().skip(1).map_while(|it| it.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal; then guests, whose time is in user already.
+    // The time of guests follows these eight; the kernel counts it in `user` as well.
     let [user, nice, system, idle, iowait, irq, softirq, steal] = ticks[..8] else { panic!("{text}") };
     let used = user + system + irq + softirq + steal;
     (used, used + nice + idle + iowait)

@@ -506,7 +506,7 @@ impl Storm {
             return None;
         }
         if self.stream.chance(1, 3) {
-            // A request of a ublk device, whose queues are on different workers.
+            // As a request of a ublk device: only the ring of its own worker knows its memory.
             return Some(vec![RequestBuffer::NONE.span(u32::try_from(asked.length_bytes).ok()?)]);
         }
         let mut left = asked.length_bytes;

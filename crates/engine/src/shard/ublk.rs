@@ -1,5 +1,5 @@
-//! A queue of a ublk device as a client on a worker's thread. The queues of a device are on different workers,
-//! as far as there are some.
+//! A queue of a ublk device as a client on a worker's thread. Each queue of a device is on a worker of its own while
+//! there are enough workers.
 //!
 //! ```text
 //! every queue attached ─► fetch ─► completed 0 ─► request waits ─► engine ─► answer ─► fetch with result ─► ...
@@ -8,9 +8,9 @@
 //! ```
 //! The data of a request is moved in one of three ways:
 //! 1. Its memory is in the ring's table of buffers, and the backing is read into it and written from it.
-//! 2. The character device is read and written. These calls copy memory and do not block. So is done with
-//!    every device that can, where the first way is not possible.
-//! 3. The kernel copies it to and from a buffer in the arena, of which each tag has one.
+//! 2. The character device is read and written, where the first way is not possible. These calls copy memory and do
+//!    not block.
+//! 3. Each tag has a buffer in the arena, and the kernel copies the data to and from it.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
