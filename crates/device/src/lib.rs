@@ -42,9 +42,11 @@ pub use activity::{Activity, DieActivity, DiskActivity};
 pub use any::AnyDevice;
 pub use array::{Array, ArrayParameters, Layout as ArrayLayout};
 pub use delay::{Delay, DelayParameters};
-pub use disk::{Arms, Disk, DiskParameters};
+pub use disk::{Arms, Disk, DiskFirmware, DiskLayout, DiskOrder, DiskParameters, DiskReading, DiskSeeks, DiskWriting};
 pub use fault::{FaultParameters, Faulty};
-pub use flash::{Flash, FlashCounters, FlashParameters};
+pub use flash::{
+    Flash, FlashBuffer, FlashController, FlashCounters, FlashDies, FlashHistory, FlashLayout, FlashParameters, FlashSlc,
+};
 pub use interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 pub use limit::{Limit, LimitParameters};
 pub use models::{Anchor, Figure, MODELS, Model, ModelError, ModelRow, Preset, Repetition, Setting};

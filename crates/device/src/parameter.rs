@@ -151,7 +151,7 @@ pub(crate) struct Row<P: 'static> {
 }
 
 macro_rules! rows {
-    ($parameters:ty: $($name:literal $(| $alias:literal)?, $unit:ident $(($words:ident))?, $range:expr, $field:ident, $doc:literal;)*) => {
+    ($parameters:ty: $($name:literal $(| $alias:literal)?, $unit:ident $(($words:ident))?, $range:expr, $($field:ident).+, $doc:literal;)*) => {
         &[$($crate::parameter::Row {
             parameter: $crate::parameter::Parameter {
                 name: $name,
@@ -161,7 +161,7 @@ macro_rules! rows {
                 maximum: *$range.end(),
                 doc: $doc,
             },
-            field: |parameters: &mut $parameters| &mut parameters.$field,
+            field: |parameters: &mut $parameters| &mut parameters.$($field).+,
         }),*]
     };
 }

@@ -15,7 +15,10 @@ const HOST_NS: Nanos = 20_000;
 
 /// The member of the preset `raid5x12`.
 fn disk() -> DiskParameters {
-    DiskParameters { segments: 2, readahead_kib: 256, ..DiskParameters::default() }
+    DiskParameters::default().with(|disk| {
+        disk.reading.segments = 2;
+        disk.reading.readahead_kib = 256;
+    })
 }
 
 /// The preset `raid5x12-stream`.
@@ -224,7 +227,7 @@ fn t33_small_chunks_keep_two_disks_busy() {
     let busy = |disk: &DiskParameters| {
         (1..=10).map(|seed| dd_readers(&parameters, disk, 1, seed).mean_probe).sum::<f64>() / 10.0
     };
-    let without = busy(&DiskParameters { readahead_kib: 0, ..disk() });
+    let without = busy(&disk().with(|disk| disk.reading.readahead_kib = 0));
     assert!((1.5..=2.0).contains(&without), "{without}");
     let with = busy(&disk());
     assert!((0.3..0.7).contains(&with), "{with}");

@@ -45,7 +45,7 @@ static COUNTING: Counting = Counting;
 
 /// Allocations during the last quarter of `commands` commands of all kinds.
 fn allocations(parameters: &ArrayParameters, commands: u32) -> u64 {
-    let disk = DiskParameters { capacity_sectors: 2_000_000, ..Default::default() };
+    let disk = DiskParameters::default().with(|disk| disk.layout.capacity_sectors = 2_000_000);
     let mut array = Array::new("array", parameters, &disk, 1, "dev0");
     let mut stream = Stream::new(7);
     let (mut now, mut free, mut completions) = (0, (0..32).collect::<Vec<u32>>(), Vec::with_capacity(64));

@@ -114,7 +114,7 @@ fn periods(host: &mut Host, period: Nanos, count: usize) -> Vec<(f64, f64)> {
 /// The write cliff (the rate falls when garbage collection begins) of a drive of 8 GiB / `shrink`;
 /// the durations of the test are divided by `shrink` too.
 fn write_cliff(parameters: &FlashParameters, shrink: u64, seconds: u64) {
-    let device = flash(&FlashParameters { precondition: 1, ..parameters.clone() });
+    let device = flash(&parameters.clone().with(|flash| flash.history.precondition = 1));
     let mut host = Host::new(device, vec![Job::random(Operation::Write, 32, 1)]);
     let second = 1_000 * MS / shrink;
     assert_near("before the cliff", host.run(28 * second / 10)[0], 74_100.0, 0.02);
@@ -127,7 +127,7 @@ fn write_cliff(parameters: &FlashParameters, shrink: u64, seconds: u64) {
     assert!((14_000.0..=16_000.0).contains(&rate), "{rate} in the end; before: {course:?}");
     assert_near("write amplification", amplification, 5.6, 0.06);
 
-    let device = flash(&FlashParameters { precondition: 2, ..parameters.clone() });
+    let device = flash(&parameters.clone().with(|flash| flash.history.precondition = 2));
     let mut host = Host::new(device, vec![Job::random(Operation::Write, 32, 1)]);
     // The write buffer fills at once.
     host.run(second / 4);
@@ -140,21 +140,20 @@ fn write_cliff(parameters: &FlashParameters, shrink: u64, seconds: u64) {
 /// keep their part of all time.
 #[test]
 fn t38_random_writes_fall_off_a_cliff_when_the_spare_is_used_up() {
-    let parameters = FlashParameters {
-        simulated_mib: 2_048,
-        pages_per_block: 8,
-        erase_ns: 1_900_000,
-        write_buffer_kib: 2_048,
-        random_mult_millionths: 1_500_000,
-        ..ssd_plextor()
-    };
+    let parameters = ssd_plextor().with(|flash| {
+        flash.layout.simulated_mib = 2_048;
+        flash.layout.pages_per_block = 8;
+        flash.dies.erase_ns = 1_900_000;
+        flash.buffer.write_buffer_kib = 2_048;
+        flash.history.random_mult_millionths = 1_500_000;
+    });
     write_cliff(&parameters, 4, 80);
 }
 
 #[test]
 #[ignore = "full size: seconds in a release build"]
 fn t38_full_size() {
-    write_cliff(&FlashParameters { pages_per_block: 16, ..ssd_plextor() }, 1, 240);
+    write_cliff(&ssd_plextor().with(|flash| flash.layout.pages_per_block = 16), 1, 240);
 }
 
 /// a / (a + W0(-a e^-a)), a = 1 + spare factor: the formula of Xiang and Kurkoski for greedy
@@ -179,15 +178,14 @@ fn t39_write_amplification_is_that_of_the_formula() {
         assert_near("formula", expected, quoted, 0.005);
         // The same seed: the longer run begins like the shorter one.
         let after = |random_mult_millionths: u64| {
-            let parameters = FlashParameters {
-                dies_per_channel: 1,
-                pages_per_block: 64,
-                simulated_mib: 2_048,
-                overprovision_millionths: spare_millionths,
-                precondition: 2,
-                random_mult_millionths,
-                ..ssd()
-            };
+            let parameters = ssd().with(|flash| {
+                flash.layout.dies_per_channel = 1;
+                flash.layout.pages_per_block = 64;
+                flash.layout.simulated_mib = 2_048;
+                flash.layout.overprovision_millionths = spare_millionths;
+                flash.history.precondition = 2;
+                flash.history.random_mult_millionths = random_mult_millionths;
+            });
             flash(&parameters).flash_counters()
         };
         let (two_thirds, all) = (after(6_000_000), after(9_000_000));
@@ -198,7 +196,7 @@ fn t39_write_amplification_is_that_of_the_formula() {
 #[test]
 fn t40_reads_beside_a_writer_by_read_priority() {
     let percentiles = |read_priority: u64, writers: usize| {
-        let parameters = FlashParameters { read_priority, ..ssd_plextor() };
+        let parameters = ssd_plextor().with(|flash| flash.dies.read_priority = read_priority);
         let jobs = vec![Job::random(Operation::Read, 4, 1), Job::random(Operation::Write, writers, 2)];
         let mut host = Host::new(flash(&parameters), jobs);
         host.run(100 * MS);
@@ -233,7 +231,10 @@ fn t41_nvme_writes_fresh_and_in_the_steady_state() {
     let fresh = host.run(500 * MS)[0];
     assert!((570_000.0..=600_500.0).contains(&fresh), "{fresh}");
 
-    let parameters = FlashParameters { precondition: 2, random_mult_millionths: 2_000_000, ..nvme() };
+    let parameters = nvme().with(|flash| {
+        flash.history.precondition = 2;
+        flash.history.random_mult_millionths = 2_000_000;
+    });
     let mut host = Host::new(flash(&parameters), vec![Job::random(Operation::Write, 32, 1)]);
     host.run(200 * MS);
     let (rate, amplification) = periods(&mut host, 800 * MS, 1)[0];
@@ -246,7 +247,7 @@ fn t41_nvme_writes_fresh_and_in_the_steady_state() {
 #[test]
 fn t41_nvme_readers_beside_writers() {
     let p99 = |read_priority: u64, from: Nanos| {
-        let parameters = FlashParameters { read_priority, ..nvme() };
+        let parameters = nvme().with(|flash| flash.dies.read_priority = read_priority);
         let mut jobs: Vec<Job> = (0..4).map(|index| Job::random(Operation::Read, 1, 10 + index)).collect();
         jobs.push(Job::random(Operation::Write, 32, 2));
         let mut host = Host::new(flash(&parameters), jobs);

@@ -112,8 +112,11 @@ impl Array<Disk> {
         let chunk_sectors = parameters.chunk_kib * 2;
         // The controller's own commands are up to a chunk long, whatever the disk would accept from
         // a host.
-        let max_sectors = disk.max_sectors.max(chunk_sectors);
-        let disk = DiskParameters { write_cache: 0, max_sectors, ..disk.clone() };
+        let max_sectors = disk.firmware.max_sectors.max(chunk_sectors);
+        let disk = disk.clone().with(|disk| {
+            disk.writing.write_cache = 0;
+            disk.firmware.max_sectors = max_sectors;
+        });
         let stream = |number| Stream::of(seed, &format!("{path}/disk{number}"));
         let first = Disk::new(name, &disk, stream(0));
         let others = (1..parameters.disks).map(|number| first.sibling(name, stream(number))).collect::<Vec<_>>();

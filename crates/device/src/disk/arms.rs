@@ -46,25 +46,24 @@ pub struct Arms {
 impl DiskParameters {
     /// The parameters of one arm's disk.
     fn of_arm(&self, range: SectorRange) -> DiskParameters {
-        let share = |whole: u64, least: u64| (whole / self.actuators).max(least);
-        DiskParameters {
-            capacity_sectors: range.sectors,
-            actuators: 1,
-            heads: share(self.heads, 1),
-            segments: share(self.segments, 1),
-            wc_entries: share(self.wc_entries, 1),
-            wc_kib: share(self.wc_kib, 4),
-            ..self.clone()
-        }
+        let share = |whole: u64, least: u64| (whole / self.layout.actuators).max(least);
+        self.clone().with(|disk| {
+            disk.layout.capacity_sectors = range.sectors;
+            disk.layout.actuators = 1;
+            disk.layout.heads = share(self.layout.heads, 1);
+            disk.reading.segments = share(self.reading.segments, 1);
+            disk.writing.wc_entries = share(self.writing.wc_entries, 1);
+            disk.writing.wc_kib = share(self.writing.wc_kib, 4);
+        })
     }
 
     /// The sectors of each arm.
     fn ranges(&self) -> impl Iterator<Item = SectorRange> {
         let border = |arm: u64| {
-            let share = u128::from(self.capacity_sectors) * u128::from(arm) / u128::from(self.actuators);
+            let share = u128::from(self.layout.capacity_sectors) * u128::from(arm) / u128::from(self.layout.actuators);
             u64::try_from(share).unwrap_or(u64::MAX)
         };
-        (0..self.actuators)
+        (0..self.layout.actuators)
             .map(move |arm| SectorRange { first_sector: border(arm), sectors: border(arm + 1) - border(arm) })
     }
 }
@@ -81,12 +80,12 @@ impl Arms {
         let ranges: Vec<_> = parameters.ranges().collect();
         let arm = |(number, range): (usize, &SectorRange)| Disk::new(name, &parameters.of_arm(*range), stream(number));
         let arms: Vec<Disk> = ranges.iter().enumerate().map(arm).collect();
-        let info = DeviceInfo { capacity_sectors: parameters.capacity_sectors, ranges, ..arms[0].info.clone() };
+        let info = DeviceInfo { capacity_sectors: parameters.layout.capacity_sectors, ranges, ..arms[0].info.clone() };
         let depth = info.total_depth();
         Self {
             in_flight: Tags::with_capacity(depth),
             refused: Pending::with_capacity(depth),
-            refused_ns: parameters.hit_overhead_ns,
+            refused_ns: parameters.firmware.hit_overhead_ns,
             link_free_at: 0,
             scratch: Vec::with_capacity(depth),
             counters: Counters::default(),
@@ -216,7 +215,7 @@ mod tests {
     const CAPACITY: u64 = 488_282_256;
 
     fn drive(actuators: u64) -> Arms {
-        let parameters = DiskParameters { actuators, ..DiskParameters::default() };
+        let parameters = DiskParameters::default().with(|disk| disk.layout.actuators = actuators);
         parameters.check().expect("consistent");
         Arms::new("arms", &parameters, |arm| Stream::of(1, &format!("arm{arm}")))
     }
@@ -248,7 +247,8 @@ mod tests {
     #[test]
     fn the_ranges_are_the_whole_disk() {
         for actuators in 1..=6 {
-            let ranges: Vec<_> = DiskParameters { actuators, ..DiskParameters::default() }.ranges().collect();
+            let ranges: Vec<_> =
+                DiskParameters::default().with(|disk| disk.layout.actuators = actuators).ranges().collect();
             let mut end = 0;
             for range in &ranges {
                 assert_eq!(range.first_sector, end);

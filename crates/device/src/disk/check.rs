@@ -1,7 +1,7 @@
 //! Constraints between the parameters of a disk.
 
 use super::geometry;
-use super::parameters::DiskParameters;
+use super::parameters::{DiskLayout, DiskParameters, DiskSeeks};
 use super::rotation::turn_ns;
 use super::seek::SeekTable;
 
@@ -30,12 +30,14 @@ fn ms(ns: u64) -> f64 {
 impl DiskParameters {
     /// The first violated constraint: the key to change, and what is wrong with it.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
-        self.check_layout()?;
-        self.check_times()?;
-        self.check_seeks()
+        self.layout.check_sectors()?;
+        self.layout.check_times()?;
+        self.seeks.check(u32::try_from(geometry::cylinders(&self.layout)).unwrap_or(u32::MAX))
     }
+}
 
-    fn check_layout(&self) -> Result<(), Fault> {
+impl DiskLayout {
+    fn check_sectors(&self) -> Result<(), Fault> {
         if self.spt_inner > self.spt_outer {
             let text =
                 format!("{} sectors, but the outer tracks have {}: at most that", self.spt_inner, self.spt_outer);
@@ -79,8 +81,11 @@ impl DiskParameters {
         }
         Ok(())
     }
+}
 
-    fn check_seeks(&self) -> Result<(), Fault> {
+impl DiskSeeks {
+    /// Checks the seeks of a disk with this many cylinders.
+    fn check(&self, cylinders: u32) -> Result<(), Fault> {
         let longest = u64::from(u32::MAX) - self.seek_jitter_ns.min(u64::from(u32::MAX));
         if self.seek_table.is_empty() {
             if self.seek_avg_ns < self.seek_track_ns {
@@ -95,9 +100,8 @@ impl DiskParameters {
                 return fail("seek_full_ms", format!("{} ms: at most 4294 with the jitter", ms(self.seek_full_ns)));
             }
         } else {
-            self.check_seek_points(longest)?;
+            self.check_points(longest)?;
         }
-        let cylinders = u32::try_from(geometry::cylinders(self)).unwrap_or(u32::MAX);
         match SeekTable::new(self, cylinders).first_decrease() {
             Some(distance) => fail(
                 "seek_avg_ms",
@@ -113,7 +117,7 @@ impl DiskParameters {
         }
     }
 
-    fn check_seek_points(&self, longest: u64) -> Result<(), Fault> {
+    fn check_points(&self, longest: u64) -> Result<(), Fault> {
         for pair in self.seek_table.windows(2) {
             let ((d, ns), (next_d, next_ns)) = (pair[0], pair[1]);
             if next_d <= d || next_ns < ns {
@@ -145,22 +149,22 @@ mod tests {
     #[test]
     fn the_default_is_consistent() {
         assert_eq!(key(|_| {}), None);
-        assert_eq!(key(|p| p.seek_table = vec![(1, 530_000), (36, 1_160_000), (29_000, 5_400_000)]), None);
+        assert_eq!(key(|p| p.seeks.seek_table = vec![(1, 530_000), (36, 1_160_000), (29_000, 5_400_000)]), None);
     }
 
     #[test]
     fn contradictions_name_the_key() {
-        assert_eq!(key(|p| p.spt_inner = 2_000), Some("spt_inner"));
-        assert_eq!(key(|p| p.actuators = 4), Some("actuators"));
-        assert_eq!(key(|p| p.zones = 1), Some("spt_inner"));
-        assert_eq!(key(|p| p.capacity_sectors = 1 << 45), Some("capacity_sectors"));
-        assert_eq!(key(|p| p.head_switch_ns = 9_000_000), Some("head_switch_ms"));
-        assert_eq!(key(|p| p.rot_slack_ns = 0), Some("rot_slack_us"));
-        assert_eq!(key(|p| p.seek_track_ns = 10_000_000), Some("seek_avg_ms"));
-        assert_eq!(key(|p| p.seek_full_ns = 8_000_000), Some("seek_full_ms"));
+        assert_eq!(key(|p| p.layout.spt_inner = 2_000), Some("spt_inner"));
+        assert_eq!(key(|p| p.layout.actuators = 4), Some("actuators"));
+        assert_eq!(key(|p| p.layout.zones = 1), Some("spt_inner"));
+        assert_eq!(key(|p| p.layout.capacity_sectors = 1 << 45), Some("capacity_sectors"));
+        assert_eq!(key(|p| p.layout.head_switch_ns = 9_000_000), Some("head_switch_ms"));
+        assert_eq!(key(|p| p.layout.rot_slack_ns = 0), Some("rot_slack_us"));
+        assert_eq!(key(|p| p.seeks.seek_track_ns = 10_000_000), Some("seek_avg_ms"));
+        assert_eq!(key(|p| p.seeks.seek_full_ns = 8_000_000), Some("seek_full_ms"));
         // Lee & Katz's curve decreases towards the end when the average is near the full stroke.
-        assert_eq!(key(|p| p.seek_avg_ns = 16_000_000), Some("seek_avg_ms"));
-        assert_eq!(key(|p| p.seek_table = vec![(1, 2_000_000), (9, 1_000_000)]), Some("seek_table"));
-        assert_eq!(key(|p| p.seek_table = vec![(0, 2_000_000)]), Some("seek_table"));
+        assert_eq!(key(|p| p.seeks.seek_avg_ns = 16_000_000), Some("seek_avg_ms"));
+        assert_eq!(key(|p| p.seeks.seek_table = vec![(1, 2_000_000), (9, 1_000_000)]), Some("seek_table"));
+        assert_eq!(key(|p| p.seeks.seek_table = vec![(0, 2_000_000)]), Some("seek_table"));
     }
 }

@@ -12,7 +12,7 @@ use hoistway_block::Nanos;
 
 use super::geometry::{Place, Track};
 use super::mechanics::Mechanics;
-use super::parameters::DiskParameters;
+use super::parameters::DiskOrder;
 use super::read_queue::ReadQueue;
 use super::write_cache::WriteCache;
 
@@ -59,12 +59,12 @@ impl<Key: Ord + Copy> Least<Key> {
 }
 
 impl Chooser {
-    pub(crate) fn new(parameters: &DiskParameters) -> Self {
+    pub(crate) fn new(order: &DiskOrder) -> Self {
         Self {
-            reorder: parameters.reorder != 0,
-            coalesce: parameters.coalesce != 0,
-            age_weight_millionths: parameters.age_weight_millionths,
-            max_age_ns: parameters.max_age_ns,
+            reorder: order.reorder != 0,
+            coalesce: order.coalesce != 0,
+            age_weight_millionths: order.age_weight_millionths,
+            max_age_ns: order.max_age_ns,
         }
     }
 

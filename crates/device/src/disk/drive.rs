@@ -118,41 +118,41 @@ impl Disk {
     /// A disk of these settings, which have passed [`DiskParameters::check`]; `stream` provides the
     /// jitter of its seeks.
     pub fn new(name: &str, parameters: &DiskParameters, stream: Stream) -> Self {
-        let depth = u32::try_from(parameters.depth).unwrap_or(u32::MAX);
+        let depth = u32::try_from(parameters.firmware.depth).unwrap_or(u32::MAX);
         let info = DeviceInfo {
             name: name.to_owned(),
-            capacity_sectors: parameters.capacity_sectors,
+            capacity_sectors: parameters.layout.capacity_sectors,
             logical_block_bytes: 512,
             rotational: true,
             hardware_queues: 1,
             depth,
-            max_sectors: u32::try_from(parameters.max_sectors).unwrap_or(u32::MAX),
+            max_sectors: u32::try_from(parameters.firmware.max_sectors).unwrap_or(u32::MAX),
             max_segments: 128,
-            volatile_cache: parameters.write_cache != 0,
+            volatile_cache: parameters.writing.write_cache != 0,
             // The queued write command has the FUA bit; disks without queueing are flushed instead.
             fua: depth > 1,
             optimal_io_bytes: 0,
             ranges: Vec::new(),
         };
         let timing = Timing {
-            command_ns: parameters.cmd_overhead_ns,
-            hit_ns: parameters.hit_overhead_ns,
-            link: Rate::of_kb_per_s(parameters.link_kb_per_s),
-            commits_at_start: parameters.commit == 0,
-            readahead_sectors: parameters.readahead_kib * 2,
-            write_cache: parameters.write_cache != 0,
+            command_ns: parameters.firmware.cmd_overhead_ns,
+            hit_ns: parameters.firmware.hit_overhead_ns,
+            link: Rate::of_kb_per_s(parameters.firmware.link_kb_per_s),
+            commits_at_start: parameters.order.commit == 0,
+            readahead_sectors: parameters.reading.readahead_kib * 2,
+            write_cache: parameters.writing.write_cache != 0,
         };
         let commands = info.total_depth();
-        let segments = usize::try_from(parameters.segments).unwrap_or(usize::MAX);
+        let segments = usize::try_from(parameters.reading.segments).unwrap_or(usize::MAX);
         Self {
             timing,
             mechanics: Mechanics::new(parameters),
-            chooser: Chooser::new(parameters),
+            chooser: Chooser::new(&parameters.order),
             stream,
             arrivals: Pending::with_capacity(commands),
             reads: ReadQueue::with_capacity(commands),
-            writes: WriteCache::new(parameters),
-            cache: ReadCache::new(segments, parameters.segment_kib * 2),
+            writes: WriteCache::new(&parameters.writing, commands),
+            cache: ReadCache::new(segments, parameters.reading.segment_kib * 2),
             media: None,
             prefetch: None,
             head: Track::default(),

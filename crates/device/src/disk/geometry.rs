@@ -7,7 +7,7 @@
 
 use hoistway_block::{Nanos, Sector};
 
-use super::parameters::DiskParameters;
+use super::parameters::DiskLayout;
 use super::rotation::{Rotation, angle_of, turn_ns};
 
 /// A track.
@@ -63,21 +63,21 @@ struct Cursor {
 
 /// Sectors per track of zone `zone`: linear from the outermost to the innermost, rounded to the
 /// nearest sector.
-fn track_sectors(parameters: &DiskParameters, zone: u64) -> u64 {
-    let steps = parameters.zones.saturating_sub(1).max(1);
-    let (outer, inner) = (parameters.spt_outer, parameters.spt_inner);
+fn track_sectors(layout: &DiskLayout, zone: u64) -> u64 {
+    let steps = layout.zones.saturating_sub(1).max(1);
+    let (outer, inner) = (layout.spt_outer, layout.spt_inner);
     (outer * (steps - zone.min(steps)) + inner * zone.min(steps) + steps / 2) / steps
 }
 
 /// Cylinders per zone needed for the capacity.
-fn zone_cylinders(parameters: &DiskParameters) -> u64 {
-    let sectors: u64 = (0..parameters.zones).map(|zone| track_sectors(parameters, zone)).sum();
-    parameters.capacity_sectors.div_ceil((parameters.heads * sectors).max(1)).max(1)
+fn zone_cylinders(layout: &DiskLayout) -> u64 {
+    let sectors: u64 = (0..layout.zones).map(|zone| track_sectors(layout, zone)).sum();
+    layout.capacity_sectors.div_ceil((layout.heads * sectors).max(1)).max(1)
 }
 
 /// Cylinders of the whole disk.
-pub(crate) fn cylinders(parameters: &DiskParameters) -> u64 {
-    zone_cylinders(parameters).saturating_mul(parameters.zones)
+pub(crate) fn cylinders(layout: &DiskLayout) -> u64 {
+    zone_cylinders(layout).saturating_mul(layout.zones)
 }
 
 /// Sectors that pass the head during `switch_ns`, plus one as a margin.
@@ -85,35 +85,35 @@ fn skew_sectors(switch_ns: Nanos, turn_ns: Nanos, track_sectors: u64) -> u64 {
     (switch_ns * track_sectors).div_ceil(turn_ns) + 1
 }
 
-/// Converts a value that [`DiskParameters::check`] has bounded.
+/// Converts a value that [`super::DiskParameters::check`] has bounded.
 fn bounded(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 impl Geometry {
-    pub(crate) fn new(parameters: &DiskParameters) -> Self {
-        let zone_cylinders = zone_cylinders(parameters);
-        let turn = turn_ns(parameters.rpm);
+    pub(crate) fn new(layout: &DiskLayout) -> Self {
+        let zone_cylinders = zone_cylinders(layout);
+        let turn = turn_ns(layout.rpm);
         let mut first = 0;
         let mut zones = Vec::new();
-        for zone in 0..parameters.zones {
-            let track_sectors = track_sectors(parameters, zone);
+        for zone in 0..layout.zones {
+            let track_sectors = track_sectors(layout, zone);
             zones.push(Zone {
                 first,
                 first_cylinder: bounded(zone * zone_cylinders),
                 track_sectors,
-                track_skew_sectors: skew_sectors(parameters.head_switch_ns, turn, track_sectors),
-                cylinder_skew_sectors: skew_sectors(parameters.cyl_switch_ns, turn, track_sectors),
+                track_skew_sectors: skew_sectors(layout.head_switch_ns, turn, track_sectors),
+                cylinder_skew_sectors: skew_sectors(layout.cyl_switch_ns, turn, track_sectors),
             });
-            first += parameters.heads * zone_cylinders * track_sectors;
+            first += layout.heads * zone_cylinders * track_sectors;
         }
         Self {
             zones,
-            surfaces: bounded(parameters.heads),
-            cylinders: bounded(cylinders(parameters)),
-            rotation: Rotation::new(parameters.rpm, parameters.rot_slack_ns),
-            head_switch_ns: parameters.head_switch_ns,
-            cylinder_switch_ns: parameters.cyl_switch_ns,
+            surfaces: bounded(layout.heads),
+            cylinders: bounded(cylinders(layout)),
+            rotation: Rotation::new(layout.rpm, layout.rot_slack_ns),
+            head_switch_ns: layout.head_switch_ns,
+            cylinder_switch_ns: layout.cyl_switch_ns,
         }
     }
 
@@ -237,9 +237,10 @@ impl Geometry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DiskParameters;
 
     fn sata() -> Geometry {
-        Geometry::new(&DiskParameters::default())
+        Geometry::new(&DiskParameters::default().layout)
     }
 
     #[test]

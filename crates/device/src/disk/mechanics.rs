@@ -23,13 +23,13 @@ pub(crate) struct Mechanics {
 
 impl Mechanics {
     pub(crate) fn new(parameters: &DiskParameters) -> Self {
-        let geometry = Geometry::new(parameters);
+        let geometry = Geometry::new(&parameters.layout);
         Self {
-            seek: SeekTable::new(parameters, geometry.cylinders()),
+            seek: SeekTable::new(&parameters.seeks, geometry.cylinders()),
             geometry,
-            jitter_ns: parameters.seek_jitter_ns,
-            write_settle_ns: parameters.write_settle_ns,
-            head_switch_ns: parameters.head_switch_ns,
+            jitter_ns: parameters.seeks.seek_jitter_ns,
+            write_settle_ns: parameters.seeks.write_settle_ns,
+            head_switch_ns: parameters.layout.head_switch_ns,
         }
     }
 

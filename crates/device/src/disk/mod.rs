@@ -34,4 +34,4 @@ mod write_cache;
 pub use arms::Arms;
 pub use drive::Disk;
 pub(crate) use parameters::DISK;
-pub use parameters::DiskParameters;
+pub use parameters::{DiskFirmware, DiskLayout, DiskOrder, DiskParameters, DiskReading, DiskSeeks, DiskWriting};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hoistway_block::Nanos;
 
-use super::parameters::DiskParameters;
+use super::parameters::DiskSeeks;
 
 /// Seek times by distance. Clones share the table.
 #[derive(Clone, Debug)]
@@ -18,12 +18,12 @@ pub(crate) struct SeekTable(Arc<[u32]>);
 
 impl SeekTable {
     /// The table of a disk with this many cylinders. A time above 4.29 s (2^32 ns) becomes 4.29 s;
-    /// [`DiskParameters::check`] refuses such times.
-    pub(crate) fn new(parameters: &DiskParameters, cylinders: u32) -> Self {
+    /// [`super::DiskParameters::check`] refuses such times.
+    pub(crate) fn new(seeks: &DiskSeeks, cylinders: u32) -> Self {
         let distances = 1..u64::from(cylinders.max(1));
         let time = |distance| {
-            let ns = match &parameters.seek_table[..] {
-                [] => lee_katz_ns(parameters, cylinders, distance),
+            let ns = match &seeks.seek_table[..] {
+                [] => lee_katz_ns(seeks, cylinders, distance),
                 points => between_points_ns(points, distance),
             };
             u32::try_from(ns).unwrap_or(u32::MAX)
@@ -45,10 +45,9 @@ impl SeekTable {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a time in nanoseconds, rounded; negative becomes 0")]
-fn lee_katz_ns(parameters: &DiskParameters, cylinders: u32, distance: u64) -> u64 {
+fn lee_katz_ns(seeks: &DiskSeeks, cylinders: u32, distance: u64) -> u64 {
     let cylinders = f64::from(cylinders);
-    let (track, average, full) =
-        (parameters.seek_track_ns as f64, parameters.seek_avg_ns as f64, parameters.seek_full_ns as f64);
+    let (track, average, full) = (seeks.seek_track_ns as f64, seeks.seek_avg_ns as f64, seeks.seek_full_ns as f64);
     let root_factor = (-10.0 * track + 15.0 * average - 5.0 * full) / (3.0 * cylinders.sqrt());
     let linear_factor = (7.0 * track - 15.0 * average + 8.0 * full) / (3.0 * cylinders);
     let beyond_track = (distance - 1) as f64;
@@ -72,10 +71,11 @@ fn between_points_ns(points: &[(u64, u64)], distance: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DiskParameters;
 
     #[test]
     fn t07_the_default_curve() {
-        let table = SeekTable::new(&DiskParameters::default(), 83_184);
+        let table = SeekTable::new(&DiskParameters::default().seeks, 83_184);
         let expected = [(1, 2.000), (2, 2.032), (100, 2.329), (1_000, 3.096), (27_728, 9.411), (83_183, 17.40)];
         for (distance, ms) in expected {
             let seek_ms = table.seek_ns(distance) as f64 / 1e6;
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn measured_points_replace_the_curve() {
         let points = vec![(1, 530_000), (36, 1_160_000), (290, 1_510_000)];
-        let table = SeekTable::new(&DiskParameters { seek_table: points, ..DiskParameters::default() }, 500);
+        let table = SeekTable::new(&DiskParameters::default().with(|disk| disk.seeks.seek_table = points).seeks, 500);
         let times = [1, 36, 163, 290, 499].map(|distance| table.seek_ns(distance));
         assert_eq!(times, [530_000, 1_160_000, 1_335_000, 1_510_000, 1_510_000]);
     }

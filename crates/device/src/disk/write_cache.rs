@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use hoistway_block::{Nanos, Sector};
 
 use super::geometry::Place;
-use super::parameters::DiskParameters;
+use super::parameters::DiskWriting;
 
 /// A command that waits for its extent to be written.
 #[derive(Copy, Clone, Debug)]
@@ -99,9 +99,9 @@ pub(crate) struct WriteCache {
 }
 
 impl WriteCache {
-    pub(crate) fn new(parameters: &DiskParameters) -> Self {
-        let depth = usize::try_from(parameters.depth).unwrap_or(usize::MAX);
-        let entries = usize::try_from(parameters.wc_entries).unwrap_or(usize::MAX);
+    /// The cache of a drive that holds `depth` commands.
+    pub(crate) fn new(writing: &DiskWriting, depth: usize) -> Self {
+        let entries = usize::try_from(writing.wc_entries).unwrap_or(usize::MAX);
         Self {
             extents: Vec::with_capacity(entries + depth),
             waiting: VecDeque::with_capacity(depth),
@@ -109,9 +109,9 @@ impl WriteCache {
             entries: 0,
             sectors: 0,
             formed: 0,
-            entries_limit: parameters.wc_entries,
-            sectors_limit: parameters.wc_kib * 2,
-            extent_limit: parameters.wc_extent_kib * 2,
+            entries_limit: writing.wc_entries,
+            sectors_limit: writing.wc_kib * 2,
+            extent_limit: writing.wc_extent_kib * 2,
         }
     }
 
@@ -274,9 +274,19 @@ impl WriteCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DiskParameters;
 
     fn cache() -> WriteCache {
-        WriteCache::new(&DiskParameters { wc_entries: 2, wc_kib: 12, wc_extent_kib: 8, ..DiskParameters::default() })
+        WriteCache::new(
+            &DiskParameters::default()
+                .with(|disk| {
+                    disk.writing.wc_entries = 2;
+                    disk.writing.wc_kib = 12;
+                    disk.writing.wc_extent_kib = 8;
+                })
+                .writing,
+            32,
+        )
     }
 
     fn write(first: Sector) -> Write {

@@ -10,7 +10,7 @@ use hoistway_block::Nanos;
 use hoistway_block::random::Stream;
 
 use super::layout::{Layout, UNIT_SECTORS};
-use super::parameters::FlashParameters;
+use super::parameters::FlashDies;
 use crate::activity::{Activity, DieActivity};
 use crate::rate::Rate;
 
@@ -51,21 +51,21 @@ pub(super) struct Dies {
 }
 
 impl Dies {
-    pub(super) fn new(parameters: &FlashParameters, layout: &Layout, stream: Stream) -> Self {
+    pub(super) fn new(dies: &FlashDies, layout: &Layout, stream: Stream) -> Self {
         Self {
-            dies: vec![Die { program_ns: parameters.program_ns, ..Die::default() }; layout.dies as usize],
+            dies: vec![Die { program_ns: dies.program_ns, ..Die::default() }; layout.dies as usize],
             channel_free: vec![0; layout.channels as usize],
-            channel_rate: Rate::of_kb_per_s(parameters.channel_kb_per_s),
-            priority: match parameters.read_priority {
+            channel_rate: Rate::of_kb_per_s(dies.channel_kb_per_s),
+            priority: match dies.read_priority {
                 0 => ReadPriority::None,
                 1 => ReadPriority::Residual,
                 _ => ReadPriority::Suspend,
             },
-            read_ns: parameters.read_ns,
-            jitter_ns: parameters.read_jitter_ns,
-            program_ns: parameters.program_ns,
-            erase_ns: parameters.erase_ns,
-            suspend_ns: parameters.suspend_ns,
+            read_ns: dies.read_ns,
+            jitter_ns: dies.read_jitter_ns,
+            program_ns: dies.program_ns,
+            erase_ns: dies.erase_ns,
+            suspend_ns: dies.suspend_ns,
             stream,
         }
     }
@@ -180,20 +180,20 @@ impl Dies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FlashParameters;
 
     fn dies(read_priority: u64) -> (Dies, Layout) {
-        let parameters = FlashParameters {
-            read_ns: 50_000,
-            read_jitter_ns: 0,
-            program_ns: 1_000_000,
-            erase_ns: 2_000_000,
-            suspend_ns: 20_000,
-            channel_kb_per_s: 512_000,
-            read_priority,
-            ..Default::default()
-        };
-        let layout = Layout::new(&parameters);
-        (Dies::new(&parameters, &layout, Stream::new(1)), layout)
+        let parameters = FlashParameters::default().with(|flash| {
+            flash.dies.read_ns = 50_000;
+            flash.dies.read_jitter_ns = 0;
+            flash.dies.program_ns = 1_000_000;
+            flash.dies.erase_ns = 2_000_000;
+            flash.dies.suspend_ns = 20_000;
+            flash.dies.channel_kb_per_s = 512_000;
+            flash.dies.read_priority = read_priority;
+        });
+        let layout = Layout::new(&parameters.layout);
+        (Dies::new(&parameters.dies, &layout, Stream::new(1)), layout)
     }
 
     /// Two programs on die 0 end at 1,008 and 2,008 us (a unit takes 8 us on the channel); a read

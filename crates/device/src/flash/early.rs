@@ -162,16 +162,15 @@ mod tests {
     #[test]
     fn prefetching_the_mapping_changes_no_completion() {
         for (seed, hardware_queues) in [(1, 1), (2, 4), (3, 1), (4, 4)] {
-            let parameters = FlashParameters {
-                hardware_queues,
-                depth: 64,
-                simulated_mib: 64,
-                capacity_sectors: 64 << 11,
-                read_jitter_ns: 9_000,
-                command_ns: 40_000,
-                precondition: 1,
-                ..FlashParameters::default()
-            };
+            let parameters = FlashParameters::default().with(|flash| {
+                flash.controller.hardware_queues = hardware_queues;
+                flash.controller.depth = 64;
+                flash.layout.simulated_mib = 64;
+                flash.layout.capacity_sectors = 64 << 11;
+                flash.dies.read_jitter_ns = 9_000;
+                flash.controller.command_ns = 40_000;
+                flash.history.precondition = 1;
+            });
             let [mut ahead, mut never] = [(); 2].map(|()| Flash::new("flash", &parameters, Stream::new(seed)));
             never.early.is_off = true;
             let mut random = Stream::new(seed);

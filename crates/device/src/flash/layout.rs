@@ -8,7 +8,7 @@
 
 use hoistway_block::Sector;
 
-use super::parameters::FlashParameters;
+use super::parameters::FlashLayout;
 
 /// Sectors per unit.
 pub(super) const UNIT_SECTORS: u32 = 8;
@@ -73,9 +73,9 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The layout for these parameters, which have passed [`FlashParameters::check`]; values out of
+    /// The layout for these parameters, which have passed [`crate::FlashParameters::check`]; values out of
     /// range are clamped.
-    pub(super) fn new(parameters: &FlashParameters) -> Self {
+    pub(super) fn new(parameters: &FlashLayout) -> Self {
         let sizes = Sizes::of(parameters);
         let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         let (dies, channels) = (narrow(sizes.dies), narrow(parameters.channels.max(1)));
@@ -147,7 +147,7 @@ impl Layout {
 }
 
 /// The sizes of a [`Layout`] in 64 bits, before they are known to fit into 32;
-/// [`FlashParameters::check`] uses them too.
+/// [`crate::FlashParameters::check`] uses them too.
 pub(super) struct Sizes {
     pub(super) logical_units: u64,
     pub(super) superblocks: u64,
@@ -159,7 +159,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    pub(super) fn of(parameters: &FlashParameters) -> Self {
+    pub(super) fn of(parameters: &FlashLayout) -> Self {
         let capacity_units = parameters.capacity_sectors / u64::from(UNIT_SECTORS);
         let logical_units = capacity_units.min(parameters.simulated_mib * 256).max(1);
         let page_units = (parameters.page_kib / 4).max(1);
@@ -184,6 +184,7 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FlashParameters;
     use hoistway_block::random::Stream;
 
     #[test]
@@ -208,21 +209,31 @@ mod tests {
     #[test]
     fn blocks_are_halved_until_there_are_500_superblocks_or_8_pages_in_a_block() {
         // 32 dies x 1 unit x 128 pages = 16 MiB: 512 of them in 8 GiB, plus 7 % and 5 more.
-        let layout = Layout::new(&FlashParameters::default());
+        let layout = Layout::new(&FlashParameters::default().layout);
         assert_eq!((layout.superblock_units, layout.superblocks), (4_096, 548 + 5));
         // Programs of 4 planes x 16 KiB on 64 dies: 4 MiB per page, so 256 pages would have to
         // become 4.
-        let nvme =
-            FlashParameters { channels: 16, planes: 4, page_kib: 16, pages_per_block: 256, ..Default::default() };
-        assert_eq!(Layout::new(&nvme).superblock_units, 1_024 * 8);
-        let one_gib = FlashParameters { simulated_mib: 1_024, pages_per_block: 24, ..Default::default() };
-        assert_eq!(Layout::new(&one_gib).superblock_units, 32 * 12, "24 pages become 12: 682 superblocks");
+        let nvme = FlashParameters::default().with(|flash| {
+            flash.layout.channels = 16;
+            flash.layout.planes = 4;
+            flash.layout.page_kib = 16;
+            flash.layout.pages_per_block = 256;
+        });
+        assert_eq!(Layout::new(&nvme.layout).superblock_units, 1_024 * 8);
+        let one_gib = FlashParameters::default().with(|flash| {
+            flash.layout.simulated_mib = 1_024;
+            flash.layout.pages_per_block = 24;
+        });
+        assert_eq!(Layout::new(&one_gib.layout).superblock_units, 32 * 12, "24 pages become 12: 682 superblocks");
     }
 
     #[test]
     fn consecutive_units_go_over_channels_first() {
-        let parameters = FlashParameters { planes: 2, page_kib: 8, ..Default::default() };
-        let layout = Layout::new(&parameters);
+        let parameters = FlashParameters::default().with(|flash| {
+            flash.layout.planes = 2;
+            flash.layout.page_kib = 8;
+        });
+        let layout = Layout::new(&parameters.layout);
         let dies: Vec<u32> = (0..6).map(|program| layout.die_of(program * 4)).collect();
         assert_eq!(dies, [0, 1, 2, 3, 4, 5]);
         assert_eq!((layout.channel_of(7), layout.channel_of(8), layout.channel_of(31)), (7, 0, 7));
@@ -232,7 +243,7 @@ mod tests {
 
     #[test]
     fn addresses_wrap_at_the_simulated_capacity() {
-        let layout = Layout::new(&FlashParameters { simulated_mib: 48, ..Default::default() });
+        let layout = Layout::new(&FlashParameters::default().with(|flash| flash.layout.simulated_mib = 48).layout);
         assert_eq!(layout.unit_of(48 * 2_048 + 17), 2);
         assert_eq!(layout.following(48 * 256 - 1), 0);
     }

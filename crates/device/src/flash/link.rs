@@ -1,6 +1,6 @@
 //! The host link: one transfer at a time, in each direction if it is duplex.
 
-use super::FlashParameters;
+use super::parameters::FlashController;
 use crate::rate::Rate;
 use hoistway_block::Nanos;
 
@@ -16,9 +16,9 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(parameters: &FlashParameters) -> Self {
-        let to_host = usize::from(parameters.duplex != 0);
-        Self { rate: Rate::of_kb_per_s(parameters.link_kb_per_s), free_at: [0; 2], to_host }
+    pub(super) fn new(controller: &FlashController) -> Self {
+        let to_host = usize::from(controller.duplex != 0);
+        Self { rate: Rate::of_kb_per_s(controller.link_kb_per_s), free_at: [0; 2], to_host }
     }
 
     /// Reserves it for a transfer to the device; returns the transfer's end.
@@ -49,12 +49,20 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FlashParameters;
 
     #[test]
     fn only_a_duplex_link_carries_both_directions_at_a_time() {
         for (duplex, sent_at) in [(0, [1_000, 2_000, 3_000]), (1, [1_000, 1_000, 2_000])] {
             // 512 bytes in a microsecond.
-            let mut link = Link::new(&FlashParameters { duplex, link_kb_per_s: 512_000, ..Default::default() });
+            let mut link = Link::new(
+                &FlashParameters::default()
+                    .with(|flash| {
+                        flash.controller.duplex = duplex;
+                        flash.controller.link_kb_per_s = 512_000;
+                    })
+                    .controller,
+            );
             let sent = [link.send_to_device(0, 1), link.send_to_host(0, 1), link.send_to_host(500, 1)];
             assert_eq!(sent, sent_at, "duplex {duplex}");
             link.reset(10_000);

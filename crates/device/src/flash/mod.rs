@@ -44,7 +44,7 @@ use hoistway_block::random::Stream;
 use hoistway_block::{Flags, Nanos, Operation, Status};
 
 pub(crate) use parameters::FLASH;
-pub use parameters::FlashParameters;
+pub use parameters::{FlashBuffer, FlashController, FlashDies, FlashHistory, FlashLayout, FlashParameters, FlashSlc};
 pub use translation::FlashCounters;
 
 use crate::activity::Activity;
@@ -125,25 +125,25 @@ impl Flash {
     pub fn new(name: &str, parameters: &FlashParameters, mut stream: Stream) -> Self {
         let info = DeviceInfo {
             name: name.to_owned(),
-            capacity_sectors: parameters.capacity_sectors,
+            capacity_sectors: parameters.layout.capacity_sectors,
             logical_block_bytes: 512,
             rotational: false,
-            hardware_queues: u16::try_from(parameters.hardware_queues).unwrap_or(u16::MAX),
-            depth: u32::try_from(parameters.depth).unwrap_or(u32::MAX),
-            max_sectors: u32::try_from(parameters.max_sectors).unwrap_or(u32::MAX),
+            hardware_queues: u16::try_from(parameters.controller.hardware_queues).unwrap_or(u16::MAX),
+            depth: u32::try_from(parameters.controller.depth).unwrap_or(u32::MAX),
+            max_sectors: u32::try_from(parameters.controller.max_sectors).unwrap_or(u32::MAX),
             max_segments: 128,
-            volatile_cache: parameters.power_loss_protection == 0,
+            volatile_cache: parameters.buffer.power_loss_protection == 0,
             fua: true,
             optimal_io_bytes: 0,
             ranges: Vec::new(),
         };
-        let layout = Layout::new(parameters);
+        let layout = Layout::new(&parameters.layout);
         let translation = preconditioned(parameters, &layout, &mut stream);
         let stage = || Stage::with_capacity(63);
         let dies = layout.dies as usize;
         Self {
             total_depth: info.total_depth(),
-            commands: Commands::new(info.hardware_queues, parameters.serial_ns),
+            commands: Commands::new(info.hardware_queues, parameters.controller.serial_ns),
             stages: Stages {
                 starting: stage(),
                 prefetched: 0,
@@ -154,18 +154,21 @@ impl Flash {
             },
             operations: Operations::new(),
             early: EarlyReads::new(),
-            dies: Dies::new(parameters, &layout, stream),
-            holding: if parameters.die_hold == 0 { Vec::new() } else { vec![read::HeldDie::default(); dies] },
-            link: Link::new(parameters),
+            dies: Dies::new(&parameters.dies, &layout, stream),
+            holding: if parameters.dies.die_hold == 0 { Vec::new() } else { vec![read::HeldDie::default(); dies] },
+            link: Link::new(&parameters.controller),
             translation,
-            buffer: WriteBuffer::new(parameters, layout.logical_units, layout.program_units),
-            collector: Collector::new(parameters.gc_low, parameters.gc_reserve, &layout),
+            buffer: WriteBuffer::new(&parameters.buffer, layout.logical_units, layout.program_units),
+            collector: Collector::new(parameters.layout.gc_low, parameters.layout.gc_reserve, &layout),
             slc: SlcCache::new(parameters, &layout),
             admitting: VecDeque::with_capacity(64),
             idle: IdleTimer::STOPPED,
             agenda: Agenda::new(),
-            latencies: Latencies { command_ns: parameters.command_ns, write_ack_ns: parameters.write_ack_ns },
-            power_loss_protection: parameters.power_loss_protection != 0,
+            latencies: Latencies {
+                command_ns: parameters.controller.command_ns,
+                write_ack_ns: parameters.controller.write_ack_ns,
+            },
+            power_loss_protection: parameters.buffer.power_loss_protection != 0,
             counters: Counters::default(),
             layout,
             info,

@@ -11,9 +11,9 @@ use super::layout::Layout;
 use super::parameters::FlashParameters;
 use super::translation::{Translation, Writer};
 
-/// A translation in the state that `parameters.precondition` specifies.
+/// A translation in the state that `parameters.history.precondition` specifies.
 pub(super) fn preconditioned(parameters: &FlashParameters, layout: &Layout, stream: &mut Stream) -> Translation {
-    match parameters.precondition {
+    match parameters.history.precondition {
         0 => Translation::new(layout),
         1 => Translation::filled(layout),
         _ => {
@@ -27,8 +27,8 @@ pub(super) fn preconditioned(parameters: &FlashParameters, layout: &Layout, stre
 /// Writes over units chosen at random, collecting garbage as the timed device does, but without
 /// taking time.
 fn overwrite(translation: &mut Translation, parameters: &FlashParameters, layout: &Layout, stream: &mut Stream) {
-    let units = u128::from(layout.logical_units) * u128::from(parameters.random_mult_millionths) / 1_000_000;
-    let low = usize::try_from(parameters.gc_low).unwrap_or(usize::MAX);
+    let units = u128::from(layout.logical_units) * u128::from(parameters.history.random_mult_millionths) / 1_000_000;
+    let low = usize::try_from(parameters.layout.gc_low).unwrap_or(usize::MAX);
     for _ in 0..units {
         if translation.must_open(Writer::Host) {
             // As in the timed device, the host's writes take a free superblock (one erase block of

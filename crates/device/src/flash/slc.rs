@@ -41,22 +41,22 @@ pub(super) struct SlcCache {
 
 impl SlcCache {
     pub(super) fn new(parameters: &FlashParameters, layout: &Layout) -> Self {
-        let size = parameters.slc_mib * ((1 << 20) / UNIT_BYTES);
-        let logical = parameters.capacity_sectors / u64::from(UNIT_SECTORS);
-        let spare = u128::from(logical) * u128::from(parameters.overprovision_millionths) / 1_000_000;
+        let size = parameters.slc.slc_mib * ((1 << 20) / UNIT_BYTES);
+        let logical = parameters.layout.capacity_sectors / u64::from(UNIT_SECTORS);
+        let spare = u128::from(logical) * u128::from(parameters.layout.overprovision_millionths) / 1_000_000;
         let physical = logical + u64::try_from(spare).unwrap_or(u64::MAX / 2);
         // A drive in its steady state has neither room.
-        let is_new = parameters.precondition < 2;
-        let programs_per_s = u64::from(layout.dies) * 1_000_000_000 / parameters.program_ns.max(1);
+        let is_new = parameters.history.precondition < 2;
+        let programs_per_s = u64::from(layout.dies) * 1_000_000_000 / parameters.dies.program_ns.max(1);
         let by_dies = programs_per_s * u64::from(layout.program_units);
-        let by_firmware = parameters.slc_fold_kb_per_s * 1_000 / UNIT_BYTES;
+        let by_firmware = parameters.slc.slc_fold_kb_per_s * 1_000 / UNIT_BYTES;
         Self {
             size,
             used: if is_new { 0 } else { size },
-            direct: if is_new { physical.saturating_sub(size * parameters.cell_bits) } else { 0 },
-            single_ns: parameters.slc_program_ns,
-            multi_ns: parameters.program_ns,
-            fold: Pace::new(parameters.slc_fold_kb_per_s),
+            direct: if is_new { physical.saturating_sub(size * parameters.slc.cell_bits) } else { 0 },
+            single_ns: parameters.slc.slc_program_ns,
+            multi_ns: parameters.dies.program_ns,
+            fold: Pace::new(parameters.slc.slc_fold_kb_per_s),
             fold_per_s: if by_firmware == 0 { by_dies } else { by_dies.min(by_firmware) },
             last_program: 0,
         }
@@ -100,18 +100,17 @@ mod tests {
 
     /// 4,096 units of multi-level cells, of which 3 x 1,024 hold the 1,024 units of a cache of 4 MiB.
     fn cache(slc_mib: u64, slc_fold_kb_per_s: u64) -> SlcCache {
-        let parameters = FlashParameters {
-            capacity_sectors: 16 << 11,
-            simulated_mib: 16,
-            overprovision_millionths: 0,
-            slc_mib,
-            cell_bits: 3,
-            slc_program_ns: 100_000,
-            program_ns: 900_000,
-            slc_fold_kb_per_s,
-            ..FlashParameters::default()
-        };
-        SlcCache::new(&parameters, &Layout::new(&parameters))
+        let parameters = FlashParameters::default().with(|flash| {
+            flash.layout.capacity_sectors = 16 << 11;
+            flash.layout.simulated_mib = 16;
+            flash.layout.overprovision_millionths = 0;
+            flash.slc.slc_mib = slc_mib;
+            flash.slc.cell_bits = 3;
+            flash.slc.slc_program_ns = 100_000;
+            flash.dies.program_ns = 900_000;
+            flash.slc.slc_fold_kb_per_s = slc_fold_kb_per_s;
+        });
+        SlcCache::new(&parameters, &Layout::new(&parameters.layout))
     }
 
     #[test]

@@ -337,14 +337,17 @@ mod tests {
 
     /// 8 dies, programs of 4 units, 20 MiB: 5,120 units in superblocks of 256.
     fn layout() -> Layout {
-        Layout::new(&FlashParameters {
-            dies_per_channel: 1,
-            planes: 2,
-            page_kib: 8,
-            pages_per_block: 8,
-            simulated_mib: 20,
-            ..FlashParameters::default()
-        })
+        Layout::new(
+            &FlashParameters::default()
+                .with(|flash| {
+                    flash.layout.dies_per_channel = 1;
+                    flash.layout.planes = 2;
+                    flash.layout.page_kib = 8;
+                    flash.layout.pages_per_block = 8;
+                    flash.layout.simulated_mib = 20;
+                })
+                .layout,
+        )
     }
 
     fn all(mapping: &Mapping) -> Vec<u32> {

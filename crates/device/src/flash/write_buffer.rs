@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use super::layout::UNIT_SECTORS;
-use super::parameters::FlashParameters;
+use super::parameters::FlashBuffer;
 use super::translation::NONE;
 
 /// Largest capacity in units: copies of one unit are counted in 16 bits.
@@ -59,9 +59,9 @@ pub(super) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    pub(super) fn new(parameters: &FlashParameters, logical_units: u32, program_units: u32) -> Self {
-        let capacity = (parameters.write_buffer_kib * 2 / u64::from(UNIT_SECTORS)).clamp(1, MOST_UNITS);
-        let programs = u32::try_from(parameters.max_programs.max(1)).unwrap_or(u32::MAX);
+    pub(super) fn new(buffer: &FlashBuffer, logical_units: u32, program_units: u32) -> Self {
+        let capacity = (buffer.write_buffer_kib * 2 / u64::from(UNIT_SECTORS)).clamp(1, MOST_UNITS);
+        let programs = u32::try_from(buffer.max_programs.max(1)).unwrap_or(u32::MAX);
         Self {
             capacity,
             admitted: 0,
@@ -235,10 +235,14 @@ impl WriteBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FlashParameters;
 
     fn buffer() -> WriteBuffer {
-        let parameters = FlashParameters { write_buffer_kib: 32, max_programs: 2, ..Default::default() };
-        WriteBuffer::new(&parameters, 100, 4)
+        let parameters = FlashParameters::default().with(|flash| {
+            flash.buffer.write_buffer_kib = 32;
+            flash.buffer.max_programs = 2;
+        });
+        WriteBuffer::new(&parameters.buffer, 100, 4)
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl<'a> Source<'a> {
         if name == "seek_table" && of_disk {
             let table = self.seek_table(value)?;
             if let Some(disk) = model.kind.disk_mut() {
-                disk.seek_table = table;
+                disk.seeks.seek_table = table;
             }
             return Ok(());
         }

@@ -75,13 +75,13 @@ impl Kind {
             Kind::Array(parameters, disk) => {
                 parameters.check().map_err(own)?;
                 disk.check().map_err(|(key, what)| (format!("{MEMBER}{key}"), what))?;
-                if disk.actuators > 1 {
+                if disk.layout.actuators > 1 {
                     let what =
                         "members of an array have one hardware queue: the controller supports no more".to_owned();
                     return Err((format!("{MEMBER}actuators"), what));
                 }
                 if self.capacity_sectors() == 0 {
-                    let (chunk, sectors) = (chunk_sectors(parameters), disk.capacity_sectors);
+                    let (chunk, sectors) = (chunk_sectors(parameters), disk.layout.capacity_sectors);
                     let what = format!("a chunk of {chunk} sectors does not fit on a disk of {sectors}");
                     return Err(("chunk_kib".to_owned(), what));
                 }
@@ -95,11 +95,11 @@ impl Kind {
     pub(crate) fn capacity_sectors(&self) -> u64 {
         match self {
             Kind::Null(parameters) => parameters.capacity_sectors,
-            Kind::Disk(parameters) => parameters.capacity_sectors,
+            Kind::Disk(parameters) => parameters.layout.capacity_sectors,
             Kind::Array(array, disk) => {
-                data_disks(array) * (disk.capacity_sectors / chunk_sectors(array)) * chunk_sectors(array)
+                data_disks(array) * (disk.layout.capacity_sectors / chunk_sectors(array)) * chunk_sectors(array)
             }
-            Kind::Flash(parameters) => parameters.capacity_sectors,
+            Kind::Flash(parameters) => parameters.layout.capacity_sectors,
         }
     }
 
@@ -110,20 +110,22 @@ impl Kind {
     pub(crate) fn make_room(&mut self, sectors: u64) {
         match self {
             Kind::Null(parameters) => parameters.capacity_sectors = sectors,
-            Kind::Disk(parameters) => parameters.capacity_sectors = parameters.capacity_sectors.max(sectors),
+            Kind::Disk(DiskParameters { layout, .. }) => layout.capacity_sectors = layout.capacity_sectors.max(sectors),
             Kind::Array(array, disk) => {
                 let chunk = chunk_sectors(array);
                 let rows = sectors.div_ceil(chunk).div_ceil(data_disks(array));
-                disk.capacity_sectors = disk.capacity_sectors.max(rows * chunk);
+                disk.layout.capacity_sectors = disk.layout.capacity_sectors.max(rows * chunk);
             }
-            Kind::Flash(parameters) => parameters.capacity_sectors = parameters.capacity_sectors.max(sectors),
+            Kind::Flash(FlashParameters { layout, .. }) => {
+                layout.capacity_sectors = layout.capacity_sectors.max(sectors);
+            }
         }
     }
 }
 
 /// The default member of an array: without a volatile cache, because controllers switch it off.
 pub(crate) fn member() -> DiskParameters {
-    DiskParameters { write_cache: 0, ..DiskParameters::default() }
+    DiskParameters::default().with(|disk| disk.writing.write_cache = 0)
 }
 
 /// Data chunks per row: one less with parity.

@@ -128,7 +128,7 @@ impl Model {
         let stream = |part: &str| Stream::of(seed, &format!("{path}{part}"));
         let mut device = match &self.kind {
             Kind::Null(parameters) => AnyDevice::Null(Box::new(Null::new(&self.name, parameters))),
-            Kind::Disk(parameters) if parameters.actuators > 1 => {
+            Kind::Disk(parameters) if parameters.layout.actuators > 1 => {
                 let stream_of = |arm: usize| stream(&format!("/arm{arm}"));
                 AnyDevice::Arms(Box::new(Arms::new(&self.name, parameters, stream_of)))
             }

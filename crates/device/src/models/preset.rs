@@ -129,7 +129,7 @@ impl Preset {
         if let Some(seed) = self.model.seed {
             text.push_str(&format!("seed = {seed}\n"));
         }
-        let table = self.model.kind.clone().disk_mut().map(|disk| std::mem::take(&mut disk.seek_table));
+        let table = self.model.kind.clone().disk_mut().map(|disk| std::mem::take(&mut disk.seeks.seek_table));
         let table = table.filter(|table| !table.is_empty()).map_or_else(String::new, |table| {
             let points = table.iter().map(|(cylinders, ns)| format!("[{cylinders}, {}]", Unit::Milliseconds.show(*ns)));
             format!("seek_table = [{}]\n", points.collect::<Vec<_>>().join(", "))

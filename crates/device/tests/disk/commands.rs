@@ -30,7 +30,7 @@ fn a_command_beyond_the_disk_fails_and_nothing_moves() {
 
 #[test]
 fn one_command_too_many_is_refused() {
-    let mut disk = disk(&DiskParameters { depth: 2, ..sata() }, 1);
+    let mut disk = disk(&sata().with(|disk| disk.firmware.depth = 2), 1);
     let command = |tag| Command {
         tag,
         operation: Operation::Read,
@@ -90,7 +90,7 @@ fn a_discard_moves_nothing_and_zeroes_take_media_time_only() {
 #[test]
 fn a_discard_or_write_ends_what_the_read_cache_knew() {
     for operation in [Operation::Discard, Operation::Write] {
-        let mut disk = disk(&DiskParameters { readahead_kib: 64, ..sata() }, 1);
+        let mut disk = disk(&sata().with(|disk| disk.reading.readahead_kib = 64), 1);
         submit(&mut disk, 0, 1, Operation::Read, Extent::new(0, 64), Flags::NONE);
         disk.advance(20_000_000, &mut Vec::new());
         submit(&mut disk, 20_000_000, 1, operation, Extent::new(32, 8), Flags::NONE);
@@ -108,7 +108,10 @@ fn the_facts_that_the_disk_reports() {
     let sata = info(&sata());
     assert!(sata.rotational && sata.volatile_cache && sata.fua);
     assert_eq!((sata.capacity_sectors, sata.depth, sata.name.as_str()), (488_282_256, 32, "disk"));
-    let plain = info(&DiskParameters { depth: 1, write_cache: 0, ..crate::driver::sata() });
+    let plain = info(&crate::driver::sata().with(|disk| {
+        disk.firmware.depth = 1;
+        disk.writing.write_cache = 0;
+    }));
     assert!(!plain.volatile_cache && !plain.fua);
 }
 
@@ -151,28 +154,47 @@ fn mixture(capacity_sectors: u64, seed: u64) -> impl FnMut(u32) -> (Operation, E
 
 #[test]
 fn every_command_is_answered_and_the_drive_comes_to_rest() {
-    let small = DiskParameters { capacity_sectors: 50_001, zones: 3, spt_outer: 90, spt_inner: 60, ..sata() };
+    let small = sata().with(|disk| {
+        disk.layout.capacity_sectors = 50_001;
+        disk.layout.zones = 3;
+        disk.layout.spt_outer = 90;
+        disk.layout.spt_inner = 60;
+    });
     let variants = [
         small.clone(),
-        DiskParameters { reorder: 0, coalesce: 0, ..small.clone() },
-        DiskParameters { write_cache: 0, commit: 1, max_age_ns: 50_000_000, ..small.clone() },
-        DiskParameters { wc_entries: 1, wc_kib: 4, wc_extent_kib: 4, segments: 1, segment_kib: 4, ..small.clone() },
-        DiskParameters {
-            heads: 1,
-            zones: 1,
-            spt_inner: 90,
-            readahead_kib: 1_048_576,
-            cmd_overhead_ns: 0,
-            ..small.clone()
-        },
-        DiskParameters {
-            readahead_kib: 0,
-            hit_overhead_ns: 0,
-            cmd_overhead_ns: 0,
-            age_weight_millionths: 500_000,
-            ..small.clone()
-        },
-        DiskParameters { depth: 3, seek_table: vec![(1, 400_000), (50, 2_000_000)], ..small },
+        small.clone().with(|disk| {
+            disk.order.reorder = 0;
+            disk.order.coalesce = 0;
+        }),
+        small.clone().with(|disk| {
+            disk.writing.write_cache = 0;
+            disk.order.commit = 1;
+            disk.order.max_age_ns = 50_000_000;
+        }),
+        small.clone().with(|disk| {
+            disk.writing.wc_entries = 1;
+            disk.writing.wc_kib = 4;
+            disk.writing.wc_extent_kib = 4;
+            disk.reading.segments = 1;
+            disk.reading.segment_kib = 4;
+        }),
+        small.clone().with(|disk| {
+            disk.layout.heads = 1;
+            disk.layout.zones = 1;
+            disk.layout.spt_inner = 90;
+            disk.reading.readahead_kib = 1_048_576;
+            disk.firmware.cmd_overhead_ns = 0;
+        }),
+        small.clone().with(|disk| {
+            disk.reading.readahead_kib = 0;
+            disk.firmware.hit_overhead_ns = 0;
+            disk.firmware.cmd_overhead_ns = 0;
+            disk.order.age_weight_millionths = 500_000;
+        }),
+        small.with(|disk| {
+            disk.firmware.depth = 3;
+            disk.seeks.seek_table = vec![(1, 400_000), (50, 2_000_000)];
+        }),
     ];
     for (seed, parameters) in variants.iter().enumerate() {
         let mut disk = disk(parameters, 1);
@@ -193,39 +215,37 @@ fn every_command_is_answered_and_the_drive_comes_to_rest() {
 /// that the formula of section 4.2 gives for their first and last zone.
 #[test]
 fn other_disks_stream_at_their_rates() {
-    let wd2500js = DiskParameters {
-        spt_inner: 640,
-        seek_avg_ns: 8_900_000,
-        seek_full_ns: 18_000_000,
-        cmd_overhead_ns: 500_000,
-        depth: 1,
-        wc_entries: 10,
-        wc_kib: 4_096,
-        ..sata()
-    };
-    let ide2003 = DiskParameters {
-        capacity_sectors: 78_165_360,
-        heads: 2,
-        spt_outer: 690,
-        spt_inner: 380,
-        seek_track_ns: 1_800_000,
-        seek_avg_ns: 8_900_000,
-        seek_full_ns: 18_000_000,
-        head_switch_ns: 1_200_000,
-        cyl_switch_ns: 1_800_000,
-        cmd_overhead_ns: 500_000,
-        link_kb_per_s: 90_000,
-        depth: 1,
-        reorder: 0,
-        segments: 8,
-        segment_kib: 256,
-        readahead_kib: 256,
-        wc_entries: 8,
-        wc_kib: 1_024,
-        ..sata()
-    };
+    let wd2500js = sata().with(|disk| {
+        disk.layout.spt_inner = 640;
+        disk.seeks.seek_avg_ns = 8_900_000;
+        disk.seeks.seek_full_ns = 18_000_000;
+        disk.firmware.cmd_overhead_ns = 500_000;
+        disk.firmware.depth = 1;
+        disk.writing.wc_entries = 10;
+        disk.writing.wc_kib = 4_096;
+    });
+    let ide2003 = sata().with(|disk| {
+        disk.layout.capacity_sectors = 78_165_360;
+        disk.layout.heads = 2;
+        disk.layout.spt_outer = 690;
+        disk.layout.spt_inner = 380;
+        disk.seeks.seek_track_ns = 1_800_000;
+        disk.seeks.seek_avg_ns = 8_900_000;
+        disk.seeks.seek_full_ns = 18_000_000;
+        disk.layout.head_switch_ns = 1_200_000;
+        disk.layout.cyl_switch_ns = 1_800_000;
+        disk.firmware.cmd_overhead_ns = 500_000;
+        disk.firmware.link_kb_per_s = 90_000;
+        disk.firmware.depth = 1;
+        disk.order.reorder = 0;
+        disk.reading.segments = 8;
+        disk.reading.segment_kib = 256;
+        disk.reading.readahead_kib = 256;
+        disk.writing.wc_entries = 8;
+        disk.writing.wc_kib = 1_024;
+    });
     for (parameters, outer, inner) in [(wd2500js, 63.3, 35.0), (ide2003, 35.8, 19.7)] {
-        let last = parameters.capacity_sectors - 2_050 * 256;
+        let last = parameters.layout.capacity_sectors - 2_050 * 256;
         assert_near("outer", crate::dd::run(&parameters, 1, &[0], 2_048).sum(), outer, 0.02);
         assert_near("inner", crate::dd::run(&parameters, 1, &[last], 2_048).sum(), inner, 0.02);
     }

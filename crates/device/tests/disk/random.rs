@@ -59,7 +59,7 @@ fn cylinder(sector: u64) -> u64 {
 
 #[test]
 fn t10_latency_less_seek_is_the_uniform_rotation() {
-    let mut disk = disk(&DiskParameters { seek_jitter_ns: 0, ..sata() }, 1);
+    let mut disk = disk(&sata().with(|disk| disk.seeks.seek_jitter_ns = 0), 1);
     let mut next = random(&disk, Operation::Read, 8, 1.0, 5);
     let mut seeks_ms = Vec::new();
     let mut head = 0;
@@ -112,7 +112,7 @@ fn t12_the_gain_by_queueing() {
 
 #[test]
 fn t13_a_queue_in_the_host_instead() {
-    let unqueued = DiskParameters { depth: 1, ..sata() };
+    let unqueued = sata().with(|disk| disk.firmware.depth = 1);
     assert_near("in order", host_queue(&unqueued, 32, 5_000, false), 74.6, 0.04);
     assert_near("deadline", host_queue(&unqueued, 32, 10_000, true), 120.0, 0.04);
     assert_near("in order, NCQ", host_queue(&sata(), 64, 10_000, false), 157.0, 0.04);
@@ -146,6 +146,6 @@ fn t26_no_read_waits_much_longer_than_max_age() {
     assert!(outcome.max_ms() < 2_000.0 + 32.0 * 26.0, "{}", outcome.max_ms());
     assert!(far.len() >= 2, "{far:?}");
     assert!(far[0] > 1_500_000_000, "only its age brings it to the far end: {far:?}");
-    let (_, far) = with_a_far_reader(&DiskParameters { max_age_ns: 200_000_000, ..sata() });
+    let (_, far) = with_a_far_reader(&sata().with(|disk| disk.order.max_age_ns = 200_000_000));
     assert!(far.len() > 20 && far.iter().all(|latency| *latency < 1_032_000_000), "{far:?}");
 }

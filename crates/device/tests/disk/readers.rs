@@ -1,7 +1,6 @@
 //! Concurrent `dd` readers, the calibration of the model `sata`. Sources:
 //! docs/specifications/devices.md, sections 9.2 (the recipe) and 11.2.
 
-use hoistway_device::DiskParameters;
 
 use crate::assert_near;
 use crate::dd::{self, Arrived, Outcome, recipe, sectors_of_gb};
@@ -78,15 +77,15 @@ fn t22_one_to_eight_readers_as_in_2010() {
 /// it.
 #[test]
 fn t22_each_parameter_moves_the_readers_as_it_should() {
-    let unqueued = DiskParameters { depth: 1, ..sata() };
+    let unqueued = sata().with(|disk| disk.firmware.depth = 1);
     let rows = [
-        (DiskParameters { seek_avg_ns: 8_000_000, ..sata() }, 22.0, [21.2, 27.8, 29.8]),
-        (DiskParameters { seek_track_ns: 1_000_000, ..sata() }, 22.0, [20.0, 25.1, 27.2]),
-        (DiskParameters { seek_jitter_ns: 0, ..sata() }, 22.0, [19.6, 26.1, 28.4]),
-        (DiskParameters { coalesce: 0, ..sata() }, 22.0, [18.9, 22.7, 23.0]),
+        (sata().with(|disk| disk.seeks.seek_avg_ns = 8_000_000), 22.0, [21.2, 27.8, 29.8]),
+        (sata().with(|disk| disk.seeks.seek_track_ns = 1_000_000), 22.0, [20.0, 25.1, 27.2]),
+        (sata().with(|disk| disk.seeks.seek_jitter_ns = 0), 22.0, [19.6, 26.1, 28.4]),
+        (sata().with(|disk| disk.order.coalesce = 0), 22.0, [18.9, 22.7, 23.0]),
         (unqueued, 22.0, [19.3, 18.1, 17.4]),
-        (DiskParameters { age_weight_millionths: 200_000, ..sata() }, 22.0, [19.6, 19.6, 17.7]),
-        (DiskParameters { max_age_ns: 100_000_000, ..sata() }, 22.0, [19.6, 22.0, 14.7]),
+        (sata().with(|disk| disk.order.age_weight_millionths = 200_000), 22.0, [19.6, 19.6, 17.7]),
+        (sata().with(|disk| disk.order.max_age_ns = 100_000_000), 22.0, [19.6, 22.0, 14.7]),
         (sata(), 12.0, [23.1, 28.2, 30.2]),
         (sata(), 30.0, [18.8, 22.4, 22.7]),
     ];
@@ -100,7 +99,7 @@ fn t22_each_parameter_moves_the_readers_as_it_should() {
 
 #[test]
 fn t23_commitment_at_the_end_of_a_transfer_never_leaves_a_stream() {
-    let late = DiskParameters { commit: 1, ..sata() };
+    let late = sata().with(|disk| disk.order.commit = 1);
     let means = recipe(&late, 2, 22.0);
     assert!(means.sum >= 60.0, "{}", means.sum);
     let outcome = dd::run(&late, 1, &[0, sectors_of_gb(22.0)], 2_048);
@@ -117,7 +116,7 @@ fn t23_commitment_at_the_end_of_a_transfer_never_leaves_a_stream() {
 fn t24_without_coalescing_second_windows_come_first() {
     let starts = [0.0, 22.0, 44.0, 66.0].map(sectors_of_gb);
     let out_of_order = |coalesce| {
-        let outcome = dd::run(&DiskParameters { coalesce, ..sata() }, 1, &starts, 1_024);
+        let outcome = dd::run(&sata().with(|disk| disk.order.coalesce = coalesce), 1, &starts, 1_024);
         let mut next = starts;
         let mut swapped = 0;
         for window in &outcome.arrived {
@@ -129,6 +128,6 @@ fn t24_without_coalescing_second_windows_come_first() {
     };
     assert_eq!(out_of_order(1), 0);
     assert!(out_of_order(0) > 100, "{}", out_of_order(0));
-    let drop = 1.0 - recipe(&DiskParameters { coalesce: 0, ..sata() }, 4, 22.0).sum / recipe(&sata(), 4, 22.0).sum;
+    let drop = 1.0 - recipe(&sata().with(|disk| disk.order.coalesce = 0), 4, 22.0).sum / recipe(&sata(), 4, 22.0).sum;
     assert!((0.03..=0.10).contains(&drop), "{drop}");
 }

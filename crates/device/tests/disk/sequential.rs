@@ -1,7 +1,7 @@
 //! Streams: the media rate, the read cache, attaching to a prefetch.
 
 use hoistway_block::{Extent, Flags, Nanos, Operation};
-use hoistway_device::{Completion, Device, Disk, DiskParameters, NEVER};
+use hoistway_device::{Completion, Device, Disk, NEVER};
 
 use crate::driver::{HOST_NS, closed_loop, disk, sata, sequential, submit};
 use crate::{assert_near, dd};
@@ -11,7 +11,7 @@ fn t14_a_stream_runs_at_media_rate() {
     for (share, rate) in [(0.0, 63.3), (0.5, 54.1), (0.98, 43.7)] {
         let first = (488_282_256.0 * share) as u64 / 8 * 8;
         for depth in [32, 1] {
-            let parameters = DiskParameters { depth, ..sata() };
+            let parameters = sata().with(|disk| disk.firmware.depth = depth);
             let sum = dd::run(&parameters, 1, &[first], 1_024).sum();
             assert_near(&format!("MB/s at {share}, depth {depth}"), sum, rate, 0.01);
         }
@@ -19,7 +19,7 @@ fn t14_a_stream_runs_at_media_rate() {
 }
 
 fn small_reads_mb_per_s(readahead_kib: u64, count: usize) -> f64 {
-    let mut disk = disk(&DiskParameters { readahead_kib, ..sata() }, 1);
+    let mut disk = disk(&sata().with(|disk| disk.reading.readahead_kib = readahead_kib), 1);
     closed_loop(&mut disk, 1, count, sequential(Operation::Read, 0, 8)).per_second() * 4_096e-6
 }
 

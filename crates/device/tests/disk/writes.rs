@@ -21,7 +21,7 @@ fn random_writes(parameters: &DiskParameters, count: usize, flags: Flags) -> Out
 #[test]
 fn t18_cached_random_writes() {
     for (wc_entries, iops) in [(1, 73.0), (4, 93.0), (10, 115.0), (32, 144.0), (64, 164.0)] {
-        let outcome = random_writes(&DiskParameters { wc_entries, ..sata() }, 6_000, Flags::NONE);
+        let outcome = random_writes(&sata().with(|disk| disk.writing.wc_entries = wc_entries), 6_000, Flags::NONE);
         let free = wc_entries as usize;
         assert!(outcome.latencies_ns[..free].iter().all(|latency| *latency == ACKNOWLEDGED_NS), "{wc_entries}");
         assert!(outcome.latencies_ns[free] > ACKNOWLEDGED_NS, "{wc_entries}");
@@ -32,7 +32,7 @@ fn t18_cached_random_writes() {
 
 #[test]
 fn t18_uncached_random_writes() {
-    let without = random_writes(&DiskParameters { write_cache: 0, ..sata() }, 6_000, Flags::NONE);
+    let without = random_writes(&sata().with(|disk| disk.writing.write_cache = 0), 6_000, Flags::NONE);
     assert_near("IOPS without cache", without.per_second(), 72.6, 0.02);
     let fua = random_writes(&sata(), 6_000, Flags::FUA);
     assert_near("IOPS with FUA", fua.per_second(), 72.6, 0.02);
@@ -41,7 +41,7 @@ fn t18_uncached_random_writes() {
 
 #[test]
 fn t19_sequential_writes() {
-    let mut uncached = disk(&DiskParameters { write_cache: 0, ..sata() }, 1);
+    let mut uncached = disk(&sata().with(|disk| disk.writing.write_cache = 0), 1);
     let iops = closed_loop(&mut uncached, 1, 2_000, sequential(Operation::Write, 0, 8)).per_second();
     assert!((119.0..120.0).contains(&iops), "one revolution each: {iops}");
     let mut cached = disk(&sata(), 1);
@@ -104,13 +104,16 @@ fn beside_readers(parameters: &DiskParameters, operation: Operation, extent: Ext
 #[test]
 fn steady_readers_starve_no_command() {
     for reorder in [0, 1] {
-        let parameters = DiskParameters { reorder, max_age_ns: 500_000_000, ..sata() };
+        let parameters = sata().with(|disk| {
+            disk.order.reorder = reorder;
+            disk.order.max_age_ns = 500_000_000;
+        });
         let far = Extent::new(480_000_000, 8);
         let fua = beside_readers(&parameters, Operation::Write, far, Flags::FUA);
         assert!(fua < 800_000_000, "FUA, reorder {reorder}: {fua}");
         let flush = beside_readers(&parameters, Operation::Flush, Extent::default(), Flags::NONE);
         assert!(flush < 800_000_000, "flush, reorder {reorder}: {flush}");
-        let uncached = DiskParameters { write_cache: 0, ..parameters };
+        let uncached = parameters.with(|disk| disk.writing.write_cache = 0);
         let write = beside_readers(&uncached, Operation::Write, far, Flags::NONE);
         assert!(write < 800_000_000, "uncached, reorder {reorder}: {write}");
     }

@@ -13,7 +13,7 @@ fn at(unit: u64, units: u32) -> Extent {
 }
 
 fn plextor_empty() -> Flash {
-    flash(&FlashParameters { precondition: 0, ..ssd_plextor() })
+    flash(&ssd_plextor().with(|flash| flash.history.precondition = 0))
 }
 
 /// Everything that completes up to `until`.
@@ -83,7 +83,7 @@ fn fua_waits_for_its_own_program() {
 #[test]
 fn a_write_larger_than_the_buffer_passes_through_it() {
     // 64 units of buffer, 256 units to write, durable at the end.
-    let mut device = flash(&FlashParameters { precondition: 0, ..ssd() });
+    let mut device = flash(&ssd().with(|flash| flash.history.precondition = 0));
     submit(&mut device, 0, 0, Operation::Write, Flags::FUA, at(0, 256));
     submit(&mut device, 0, 1, Operation::Write, Flags::NONE, at(0, 1));
     let done = wait_for(&mut device, 0);
@@ -147,7 +147,7 @@ fn zeroes_that_must_stay_mapped_are_written() {
 
 #[test]
 fn submission_queues_are_fetched_in_turn() {
-    let mut device = flash(&FlashParameters { precondition: 0, ..nvme() });
+    let mut device = flash(&nvme().with(|flash| flash.history.precondition = 0));
     let mut send = |tag: u32, queue: u16| {
         let (operation, hardware_queue) = (Operation::Read, HardwareQueue(queue));
         let command = Command { tag, operation, flags: Flags::NONE, extent: at(0, 1), hardware_queue };
@@ -165,7 +165,10 @@ fn submission_queues_are_fetched_in_turn() {
 
 #[test]
 fn addresses_wrap_at_the_simulated_capacity() {
-    let mut device = flash(&FlashParameters { simulated_mib: 1_024, precondition: 0, ..ssd_plextor() });
+    let mut device = flash(&ssd_plextor().with(|flash| {
+        flash.layout.simulated_mib = 1_024;
+        flash.history.precondition = 0;
+    }));
     submit(&mut device, 0, 0, Operation::Write, Flags::NONE, at(262_143, 2));
     wait_for(&mut device, 0);
     drain(&mut device, 50_000_000);
@@ -180,7 +183,7 @@ fn addresses_wrap_at_the_simulated_capacity() {
 #[test]
 fn a_reset_forgets_commands_and_keeps_data() {
     for die_hold in [0, 1] {
-        let mut device = flash(&FlashParameters { die_hold, ..ssd_plextor() });
+        let mut device = flash(&ssd_plextor().with(|flash| flash.dies.die_hold = die_hold));
         for tag in 0..16 {
             let operation = if tag % 2 == 0 { Operation::Read } else { Operation::Write };
             submit(&mut device, 0, tag, operation, Flags::NONE, at(u64::from(tag) * 128, 4));
@@ -201,7 +204,7 @@ fn a_reset_forgets_commands_and_keeps_data() {
 
 #[test]
 fn a_full_device_says_busy_and_bad_commands_fail() {
-    let mut device = flash(&FlashParameters { depth: 2, ..ssd() });
+    let mut device = flash(&ssd().with(|flash| flash.controller.depth = 2));
     let end = device.info().capacity_sectors;
     submit(&mut device, 0, 0, Operation::Read, Flags::NONE, Extent::new(end - 4, 8));
     submit(&mut device, 0, 1, Operation::Passthrough, Flags::NONE, at(0, 1));
@@ -218,26 +221,25 @@ fn a_full_device_says_busy_and_bad_commands_fail() {
 #[test]
 fn no_command_is_lost_on_drives_that_collect_all_the_time() {
     for seed in 0..12 {
-        let parameters = FlashParameters {
-            capacity_sectors: 40_000,
-            channels: 2,
-            dies_per_channel: 2,
-            planes: 1 + seed % 2,
-            page_kib: 8,
-            pages_per_block: 8,
-            write_buffer_kib: 64,
-            max_programs: 1 + 7 * (seed % 3 / 2),
-            overprovision_millionths: 70_000 * (seed % 2),
-            gc_low: 2 + seed % 2,
-            gc_reserve: 1,
-            read_priority: seed % 3,
-            die_hold: seed / 6,
-            duplex: seed % 2,
-            hardware_queues: 1 + seed % 3,
-            simulated_mib: 16,
-            depth: 32,
-            ..FlashParameters::default()
-        };
+        let parameters = FlashParameters::default().with(|flash| {
+            flash.layout.capacity_sectors = 40_000;
+            flash.layout.channels = 2;
+            flash.layout.dies_per_channel = 2;
+            flash.layout.planes = 1 + seed % 2;
+            flash.layout.page_kib = 8;
+            flash.layout.pages_per_block = 8;
+            flash.buffer.write_buffer_kib = 64;
+            flash.buffer.max_programs = 1 + 7 * (seed % 3 / 2);
+            flash.layout.overprovision_millionths = 70_000 * (seed % 2);
+            flash.layout.gc_low = 2 + seed % 2;
+            flash.layout.gc_reserve = 1;
+            flash.dies.read_priority = seed % 3;
+            flash.dies.die_hold = seed / 6;
+            flash.controller.duplex = seed % 2;
+            flash.controller.hardware_queues = 1 + seed % 3;
+            flash.layout.simulated_mib = 16;
+            flash.controller.depth = 32;
+        });
         storm(&mut flash(&parameters), seed);
     }
 }
