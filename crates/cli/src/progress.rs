@@ -241,12 +241,12 @@ fn figures(experiment: &Experiment, groups: &[LiveGroup], window_ns: Nanos) -> S
 /// The line with which iostest announced a run.
 fn classic_start(experiment: &Experiment) -> String {
     let job = experiment.groups.iter().find_map(|group| group.jobs.first());
-    let size = match job.and_then(|job| job.size) {
+    let size = match job.and_then(|job| job.area.size) {
         Some(Amount::Bytes(bytes)) => format!("{}M", bytes >> 20),
         Some(Amount::Percent(percent)) => format!("{percent}%"),
         None => "-".to_owned(),
     };
-    let block = match job.map(|job| &job.block_sizes.read) {
+    let block = match job.map(|job| &job.shape.block_sizes.read) {
         Some(BlockSize::Fixed(bytes)) => format!("{}k", bytes >> 10),
         _ => "-".to_owned(),
     };

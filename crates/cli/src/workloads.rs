@@ -126,7 +126,11 @@ fn fio_only(path: &Path, refusal: &Error, reporter: Reporter) -> Result<Job, Err
     let why = refusal.messages.first().map_or("", |message| message.what.as_str());
     reporter.note(format!("{} is run by fio unchanged, on the target: {why}", path.display()));
     let mix = if fio::only_reads(&text) { Mix::Read } else { Mix::ReadWrite { read_percent: 50 } };
-    Ok(Job { name: "fio".to_owned(), mix, fio_only: Some(text), ..Job::default() })
+    Ok(Job::default().with(|job| {
+        job.name = "fio".to_owned();
+        job.shape.mix = mix;
+        job.source.fio_only = Some(text);
+    }))
 }
 
 /// The jobs of a file as they will run.
@@ -158,8 +162,8 @@ pub fn give_sizes(groups: &mut [Group]) {
                 let file_bytes = made.entry(name).or_default();
                 *file_bytes = bytes.max(*file_bytes);
             }
-        } else if job.size.is_none() && job.files <= 1 {
-            job.file_bytes = area_names(job).filter_map(|name| made.get(&name).copied()).max();
+        } else if job.area.size.is_none() && job.area.files <= 1 {
+            job.area.file_bytes = area_names(job).filter_map(|name| made.get(&name).copied()).max();
         }
     }
     let jobs = groups.iter().flat_map(|group| &group.jobs).filter(|job| job.wanted_area_bytes().is_some());
@@ -168,10 +172,10 @@ pub fn give_sizes(groups: &mut [Group]) {
         if job.wanted_area_bytes().is_some() || area_names(job).any(|name| sized.contains(&name)) {
             continue;
         }
-        match job.size {
+        match job.area.size {
             // A share of the file remains one.
-            Some(Amount::Percent(_)) => job.file_bytes = Some(AREA_BYTES),
-            _ => job.size = Some(Amount::Bytes(AREA_BYTES)),
+            Some(Amount::Percent(_)) => job.area.file_bytes = Some(AREA_BYTES),
+            _ => job.area.size = Some(Amount::Bytes(AREA_BYTES)),
         }
     }
 }

@@ -11,19 +11,18 @@ use hoistway_workload::{Job, Program};
 use quiet::undisturbed;
 
 fn job(mix: Mix, iodepth: u32) -> Job {
-    Job {
-        name: "j".to_owned(),
-        mix,
-        pattern: Pattern::Random { run: 1, repeat_offset: false },
-        block_sizes: PerDirection::all(BlockSize::Fixed(4_096)),
-        engine: Engine::Async,
-        iodepth,
-        direct: true,
-        time_based: true,
-        random_map: false,
-        runtime_ns: Some(3_600_000_000_000),
-        ..Job::default()
-    }
+    Job::default().with(|job| {
+        job.name = "j".to_owned();
+        job.shape.mix = mix;
+        job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false };
+        job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(4_096));
+        job.submission.engine = Engine::Async;
+        job.submission.iodepth = iodepth;
+        job.submission.direct = true;
+        job.times.time_based = true;
+        job.shape.random_map = false;
+        job.times.runtime_ns = Some(3_600_000_000_000);
+    })
 }
 
 fn experiment(target: &str, scheduler: &str, weights: &[u32], job: &Job) -> Experiment {
@@ -100,7 +99,7 @@ fn a_latency_target_is_paid_for_by_the_other_group() {
     let target = "model:null,latency_us=200,servers=1,memory:64MiB";
     let run = |latency_target_us: u64| {
         let mut experiment = experiment(target, "mq-deadline", &[100, 400], &job(Mix::Read, 32));
-        experiment.groups[0].jobs[0].iodepth = 1;
+        experiment.groups[0].jobs[0].submission.iodepth = 1;
         // The limiter lowers the depth of the other group from 16 (twice the device's depth of 8)
         // to 1 in four steps of half a second each.
         experiment.ramp_ns = 3_500_000_000;
@@ -131,7 +130,10 @@ fn limiters_that_do_not_exist_are_refused_before_anything_is_touched() {
 
 #[test]
 fn a_job_that_ends_early_ends_the_window() {
-    let counted = Job { number_ios: Some(100), time_based: false, ..job(Mix::Write, 4) };
+    let counted = job(Mix::Write, 4).with(|job| {
+        job.area.number_ios = Some(100);
+        job.times.time_based = false;
+    });
     let experiment = experiment("memory:16MiB", "noop", &[100], &counted);
     let measured = EngineHost.run(&Experiment { ramp_ns: 0, ..experiment }, &mut Unattended).expect("measured");
     assert_eq!(measured.groups[0].ios(), 100);
@@ -152,7 +154,10 @@ fn impossible_experiments_are_refused_before_anything_is_touched() {
     assert!(check("memory:2KiB", "noop").is_err_and(|message| message.contains("area")));
     let program = |program| {
         let endless = job(Mix::Read, 1);
-        let job = Job { time_based: endless.time_based, runtime_ns: endless.runtime_ns, ..Job::of(program) };
+        let job = Job::of(program).with(|job| {
+            job.times.time_based = endless.times.time_based;
+            job.times.runtime_ns = endless.times.runtime_ns;
+        });
         EngineHost.check(&experiment("memory:64MiB", "noop", &[100], &job)).map_err(|refusal| refusal.message)
     };
     assert!(program(Program::Dbench(Dbench::USUAL)).is_err_and(|message| message.contains("no file system")));

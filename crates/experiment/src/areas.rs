@@ -103,8 +103,11 @@ mod tests {
     /// An experiment with one job per size, each in a file of its own.
     fn experiment(sizes: &[Option<u64>]) -> Experiment {
         let job = |(index, size): (usize, &Option<u64>)| {
-            let mut job = Job { name: format!("j{index}"), file: format!("f{index}"), ..Job::default() };
-            job.size = size.map(Amount::Bytes);
+            let mut job = Job::default().with(|job| {
+                job.name = format!("j{index}");
+                job.area.file = format!("f{index}");
+            });
+            job.area.size = size.map(Amount::Bytes);
             job
         };
         let jobs = sizes.iter().enumerate().map(job).collect();

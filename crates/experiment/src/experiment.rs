@@ -86,7 +86,8 @@ pub struct IssuerPlace<'a> {
 impl IssuerPlace<'_> {
     /// The largest I/O that it issues, in bytes.
     pub fn largest_io_bytes(&self) -> u64 {
-        let sizes = hoistway_workload::job::Direction::ALL.iter().map(|direction| self.job.block_sizes.of(*direction));
+        let sizes =
+            hoistway_workload::job::Direction::ALL.iter().map(|direction| self.job.shape.block_sizes.of(*direction));
         sizes.map(|size| u64::from(size.largest_bytes())).max().unwrap_or(0)
     }
 }

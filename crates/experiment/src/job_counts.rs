@@ -129,7 +129,8 @@ impl JobCounters {
         for ((result, by_direction), longest_ns) in self.results.into_iter().zip(self.by_direction).zip(longest_ns) {
             let job = &experiment.groups[result.group].jobs[result.job_index];
             // Written data is read back afterwards, so each direction has its own time.
-            let reads_back = job.mix.has_writes() && job.verify.as_ref().is_some_and(|verify| verify.reads_back);
+            let reads_back =
+                job.shape.mix.has_writes() && job.checks.verify.as_ref().is_some_and(|verify| verify.reads_back);
             let [read, write, trim, sync] = by_direction.map(|counts| {
                 let Some(counts) = counts else { return JobTally::default() };
                 let tally = counts.finish(window);

@@ -161,7 +161,7 @@ impl JobMeasurement {
 pub fn of_entries(experiment: &Experiment, entries: Vec<Vec<JobMeasurement>>) -> Vec<Vec<JobMeasurement>> {
     let (results, _) = results(experiment);
     let of_group = |(index, (group, entries)): (usize, (&Group, Vec<JobMeasurement>))| {
-        if group.jobs.iter().any(|job| job.fio_only.is_some()) {
+        if group.jobs.iter().any(|job| job.source.fio_only.is_some()) {
             return entries;
         }
         let threads: usize = group.jobs.iter().map(|job| job.threads as usize).sum();
@@ -196,11 +196,11 @@ pub(crate) struct JobResult {
 /// The results of an experiment, in the order of its threads, and the result that each thread
 /// belongs to; empty if no job has one.
 pub(crate) fn results(experiment: &Experiment) -> (Vec<JobResult>, Vec<Option<usize>>) {
-    let jobs = || experiment.groups.iter().flat_map(|group| &group.jobs).filter(|job| job.has_own_results);
+    let jobs = || experiment.groups.iter().flat_map(|group| &group.jobs).filter(|job| job.reporting.has_own_results);
     if jobs().next().is_none() {
         return (Vec::new(), Vec::new());
     }
-    let single_jobs = jobs().filter(|job| !job.group_reporting);
+    let single_jobs = jobs().filter(|job| !job.reporting.group_reporting);
     let folds = single_jobs.map(|job| job.threads as usize).sum::<usize>() > MOST_THREADS;
     let (mut results, mut result_of_thread): (Vec<JobResult>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
     let mut first_of_group = 0;
@@ -210,15 +210,15 @@ pub(crate) fn results(experiment: &Experiment) -> (Vec<JobResult>, Vec<Option<us
             (group, first_of_group) = (place.group, index);
         }
         let job = place.job;
-        if !job.has_own_results {
+        if !job.reporting.has_own_results {
             result_of_thread.push(None);
             continue;
         }
         // As in fio, a thread that reports with its group joins the previous result, whatever that
         // one's option is.
         let joins = |before: &&mut JobResult| {
-            let is_next = before.group == group && before.report_group == job.report_group;
-            is_next && (job.group_reporting || folds && before.job_index == place.job_index)
+            let is_next = before.group == group && before.report_group == job.reporting.report_group;
+            is_next && (job.reporting.group_reporting || folds && before.job_index == place.job_index)
         };
         match results.last_mut().filter(joins) {
             Some(before) => before.threads += 1,
@@ -226,7 +226,7 @@ pub(crate) fn results(experiment: &Experiment) -> (Vec<JobResult>, Vec<Option<us
                 group,
                 job_index: place.job_index,
                 name: job.name.clone(),
-                report_group: job.report_group,
+                report_group: job.reporting.report_group,
                 first_thread: index - first_of_group,
                 threads: 1,
             }),

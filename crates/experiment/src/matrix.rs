@@ -166,7 +166,7 @@ mod tests {
     use hoistway_workload::Job;
 
     fn matrix(order: Order) -> Matrix {
-        let job = Job { threads: 2, ..Job::default() };
+        let job = Job::default().with(|job| job.threads = 2);
         let groups = vec![Group::new("g", Weight::DEFAULT, vec![job])];
         Matrix {
             target: "model:null".into(),

@@ -458,7 +458,7 @@ impl Flag {
         }
         // A replay ends with its trace, so a shorter window is no fault.
         let ends_by_itself = experiment.runtime_ns == Experiment::UNTIL_DONE_NS
-            || experiment.issuers().all(|place| place.job.replay.is_some());
+            || experiment.issuers().all(|place| place.job.source.replay.is_some());
         if window_ns < experiment.runtime_ns && !ends_by_itself {
             flags.push(Flag::ShortWindow);
         }

@@ -167,8 +167,8 @@ const UNKNOWN_NS: Nanos = Nanos::MAX;
 impl IssuerCount {
     fn new(place: &IssuerPlace<'_>) -> Self {
         let job = place.job;
-        let begins_later = job.phase > 0 || !job.wait_for.is_empty();
-        let own_ramp_ns = if begins_later { job.ramp_ns } else { 0 };
+        let begins_later = job.course.phase > 0 || !job.course.wait_for.is_empty();
+        let own_ramp_ns = if begins_later { job.times.ramp_ns } else { 0 };
         Self {
             group: place.group,
             name: format!("{}.{}", job.name, place.thread),
@@ -181,8 +181,8 @@ impl IssuerCount {
             over_ns: UNKNOWN_NS,
             counts_from_ns: UNKNOWN_NS,
             own_ramp_ns,
-            wanted_ns: job.runtime_ns.unwrap_or(0),
-            early: (job.ramp_ns > 0 && !job.time_based).then(Box::default),
+            wanted_ns: job.times.runtime_ns.unwrap_or(0),
+            early: (job.times.ramp_ns > 0 && !job.times.time_based).then(Box::default),
         }
     }
 

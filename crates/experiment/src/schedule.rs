@@ -66,10 +66,10 @@ impl Schedule {
                 schedule.job_of_thread.extend(std::iter::repeat_n(schedule.jobs.len(), count));
                 schedule.jobs.push(JobState {
                     name: job.name.clone(),
-                    phase: job.phase,
-                    wait_for: job.wait_for.clone(),
-                    ends: job.ends_phase.then_some(job.ends),
-                    report_group: job.report_group,
+                    phase: job.course.phase,
+                    wait_for: job.course.wait_for.clone(),
+                    ends: job.course.ends_phase.then_some(job.course.ends),
+                    report_group: job.reporting.report_group,
                     start_ns: group.start_ns,
                     threads: begin..begin + count,
                     running: 0,
@@ -210,7 +210,11 @@ pub(crate) mod tests {
     }
 
     fn job(name: &str, threads: u32, phase: u32) -> Job {
-        Job { name: name.into(), threads, phase, ..Job::default() }
+        Job::default().with(|job| {
+            job.name = name.into();
+            job.threads = threads;
+            job.course.phase = phase;
+        })
     }
 
     fn schedule(groups: Vec<Group>) -> Schedule {
@@ -239,8 +243,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_job_waits_for_the_one_it_names_and_may_end_its_phase() {
-        let (first, mut second) = (Job { ends_phase: true, ..job("a", 1, 0) }, job("b", 1, 0));
-        second.wait_for = "a".into();
+        let (first, mut second) = (job("a", 1, 0).with(|job| job.course.ends_phase = true), job("b", 1, 0));
+        second.course.wait_for = "a".into();
         let jobs = vec![first, second, job("c", 2, 0)];
         let mut schedule = schedule(vec![Group::new("g", Weight::DEFAULT, jobs)]);
         assert_eq!(begun(&mut schedule, 0), [0, 2, 3]);
@@ -253,8 +257,12 @@ pub(crate) mod tests {
     #[test]
     fn what_the_end_of_a_job_ends_is_its_choice() {
         let ended = |ends: Ends| {
-            let first = Job { ends_phase: true, ends, ..job("a", 1, 0) };
-            let jobs = vec![first, Job { report_group: 1, ..job("b", 1, 0) }, job("c", 1, 0), job("d", 1, 1)];
+            let first = job("a", 1, 0).with(|job| {
+                job.course.ends_phase = true;
+                job.course.ends = ends;
+            });
+            let jobs =
+                vec![first, job("b", 1, 0).with(|job| job.reporting.report_group = 1), job("c", 1, 0), job("d", 1, 1)];
             let mut schedule = schedule(vec![Group::new("g", Weight::DEFAULT, jobs)]);
             assert_eq!(begun(&mut schedule, 0), [0, 1, 2]);
             let mut ending = Vec::new();

@@ -176,12 +176,14 @@ fn rate_per_s(job: &Job, unit: ShareUnit) -> Option<f64> {
         let by_ios = (ios_per_s > 0).then_some(f64::from(ios_per_s) * size_bytes);
         in_unit(smaller(by_bytes, by_ios)?, size_bytes, unit)
     };
-    let (bytes, ios, sizes) = (&job.rate_bytes_per_s, &job.rate_ios_per_s, &job.block_sizes);
+    let (bytes, ios, sizes) = (&job.pacing.rate_bytes_per_s, &job.pacing.rate_ios_per_s, &job.shape.block_sizes);
     let read = || of_direction(bytes.read, ios.read, &sizes.read);
     let write = || of_direction(bytes.write, ios.write, &sizes.write);
     let trim = || of_direction(bytes.trim, ios.trim, &sizes.trim);
-    let per_thread = match job.mix {
-        _ if job.program.is_some() => in_unit(job.program?.bytes_per_s()?, mean_bytes(&sizes.read), unit)?,
+    let per_thread = match job.shape.mix {
+        _ if job.source.program.is_some() => {
+            in_unit(job.source.program?.bytes_per_s()?, mean_bytes(&sizes.read), unit)?
+        }
         Mix::Read => read()?,
         Mix::Write => write()?,
         Mix::Trim => trim()?,
@@ -196,7 +198,7 @@ fn rate_per_s(job: &Job, unit: ShareUnit) -> Option<f64> {
 pub(crate) fn limit_per_s<'a>(group: &Group, members: impl Iterator<Item = &'a Group>, unit: ShareUnit) -> Option<f64> {
     let mut uses = (None::<f64>, None::<f64>);
     for job in members.flat_map(|member| &member.jobs) {
-        let (reads, writes) = match job.mix {
+        let (reads, writes) = match job.shape.mix {
             Mix::Read => (true, false),
             Mix::ReadWrite { .. } | Mix::Rewrite => (true, true),
             Mix::Write | Mix::Trim | Mix::TrimWrite => (false, true),
@@ -204,8 +206,8 @@ pub(crate) fn limit_per_s<'a>(group: &Group, members: impl Iterator<Item = &'a G
         // The largest mean request size of any job converts a limit of requests to the highest
         // possible one of bytes.
         let larger = |seen: Option<f64>, size| Some(seen.unwrap_or(0.0).max(mean_bytes(size)));
-        uses.0 = if reads { larger(uses.0, &job.block_sizes.read) } else { uses.0 };
-        uses.1 = if writes { larger(uses.1, &job.block_sizes.write) } else { uses.1 };
+        uses.0 = if reads { larger(uses.0, &job.shape.block_sizes.read) } else { uses.0 };
+        uses.1 = if writes { larger(uses.1, &job.shape.block_sizes.write) } else { uses.1 };
     }
     let limits = &group.limits;
     let of = |size_bytes: Option<f64>, bytes_per_s: Option<u64>, ios_per_s: Option<u64>| match size_bytes {
@@ -343,8 +345,8 @@ mod tests {
 
     #[test]
     fn a_rate_bounds_what_a_group_is_due() {
-        let mut slow = Job { threads: 2, ..Job::default() };
-        slow.rate_ios_per_s.read = 10;
+        let mut slow = Job::default().with(|job| job.threads = 2);
+        slow.pacing.rate_ios_per_s.read = 10;
         let groups = [group("slow", 100, vec![slow]), group("fast", 100, vec![Job::default()])];
         // 2 threads x 10 requests x 4096 bytes
         let due: Vec<f64> = due_of(&groups, 1_000_000.0).into_iter().map(f64::round).collect();
@@ -355,7 +357,7 @@ mod tests {
     #[test]
     fn a_player_wants_its_frames_and_no_more() {
         let player = hoistway_workload::program::Program::Video(hoistway_workload::program::Video::USUAL);
-        let group = group("v", 100, vec![Job { threads: 2, ..Job::of(player) }]);
+        let group = group("v", 100, vec![Job::of(player).with(|job| job.threads = 2)]);
         // 2 players x 25 frames of 64 KiB
         assert_eq!(demand_per_s(&group, ShareUnit::Bytes), Some(3_276_800.0));
         assert_eq!(demand_per_s(&group, ShareUnit::Ios), Some(50.0));

@@ -11,7 +11,7 @@ use crate::{Group, Limits, Weight};
 /// Whether these groups can be judged by what each achieves alone: several share the device, and none
 /// is a recording, which has no rate of its own.
 pub fn is_judged(groups: &[Group]) -> bool {
-    let is_recorded = groups.iter().flat_map(|group| &group.jobs).any(|job| job.replay.is_some());
+    let is_recorded = groups.iter().flat_map(|group| &group.jobs).any(|job| job.source.replay.is_some());
     groups.iter().filter(|group| !group.jobs.is_empty()).count() > 1 && !is_recorded
 }
 
@@ -38,7 +38,12 @@ pub fn full(groups: &[Group], index: usize) -> Vec<Group> {
 pub fn nameless(mut groups: Vec<Group>) -> Vec<Group> {
     let has_parents = groups.len() > 1;
     if let Some(group) = groups.last_mut() {
-        let nameless = |job: &Job| Job { name: String::new(), group: String::new(), ..job.clone() };
+        let nameless = |job: &Job| {
+            job.clone().with(|job| {
+                job.name = String::new();
+                job.group = String::new();
+            })
+        };
         group.jobs = group.jobs.iter().map(nameless).collect();
         if !has_parents {
             group.path.clear();
@@ -74,19 +79,22 @@ pub fn outstanding(group: &Group) -> u32 {
 pub fn crowd(group: &Group, population: u32) -> Group {
     let times = population.div_ceil(outstanding(group).max(1)).max(1);
     let more = |job: &Job| {
-        let job = Job {
-            think: Think::default(),
-            rate_bytes_per_s: PerDirection::default(),
-            rate_ios_per_s: PerDirection::default(),
-            ..job.clone()
-        };
-        let has_syncs = job.fsync_every > 0 || job.fdatasync_every > 0 || job.end_fsync;
-        if job.direct && job.program.is_none() && !has_syncs {
+        let job = job.clone().with(|job| {
+            job.pacing.think = Think::default();
+            job.pacing.rate_bytes_per_s = PerDirection::default();
+            job.pacing.rate_ios_per_s = PerDirection::default();
+        });
+        let has_syncs =
+            job.submission.fsync_every > 0 || job.submission.fdatasync_every > 0 || job.submission.end_fsync;
+        if job.submission.direct && job.source.program.is_none() && !has_syncs {
             // By depth and not by threads, because each thread may need a file of its own.
             let iodepth = job.effective_depth().saturating_mul(times);
-            Job { engine: Engine::Async, iodepth, ..job }
+            job.with(|job| {
+                job.submission.engine = Engine::Async;
+                job.submission.iodepth = iodepth;
+            })
         } else {
-            Job { threads: job.threads.saturating_mul(times), ..job }
+            job.with(|job| job.threads = job.threads.saturating_mul(times))
         }
     };
     Group { limits: Limits::default(), jobs: group.jobs.iter().map(more).collect(), ..group.clone() }

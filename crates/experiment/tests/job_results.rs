@@ -14,7 +14,13 @@ use hoistway_experiment::{Completion, Experiment, IoDirection, Measurement, Reco
 const MS: u64 = 1_000_000;
 
 fn job(name: &str, threads: u32, report_group: u32) -> Job {
-    Job { name: name.into(), threads, report_group, phase: report_group, has_own_results: true, ..Job::default() }
+    Job::default().with(|job| {
+        job.name = name.into();
+        job.threads = threads;
+        job.reporting.report_group = report_group;
+        job.course.phase = report_group;
+        job.reporting.has_own_results = true;
+    })
 }
 
 fn measured(jobs: Vec<Job>, runtime_ms: u64) -> Measurement {
@@ -62,7 +68,7 @@ fn results_of(jobs: Vec<Job>) -> Vec<JobMeasurement> {
 
 #[test]
 fn each_thread_has_a_result_and_a_reporting_group_has_one_for_all() {
-    let together = |job: Job| Job { group_reporting: true, ..job };
+    let together = |job: Job| job.with(|job| job.reporting.group_reporting = true);
     assert_eq!(
         shape(&results_of(vec![job("a", 2, 0), job("b", 1, 0)])),
         [("a", 0, 0, 1), ("a", 0, 1, 1), ("b", 0, 2, 1)]
@@ -77,7 +83,7 @@ fn each_thread_has_a_result_and_a_reporting_group_has_one_for_all() {
     assert_eq!(shape(&results_of(vec![job("a", 1, 0), together(job("b", 1, 0))])), [("a", 0, 0, 2)]);
     assert_eq!(shape(&results_of(vec![together(job("a", 1, 0)), job("b", 1, 0)])), [("a", 0, 0, 1), ("b", 0, 1, 1)]);
     // A workload with a name instead of a file has the results of its group.
-    assert!(results_of(vec![Job { has_own_results: false, ..job("a", 2, 0) }]).is_empty());
+    assert!(results_of(vec![job("a", 2, 0).with(|job| job.reporting.has_own_results = false)]).is_empty());
 }
 
 #[test]
@@ -125,7 +131,7 @@ fn a_sum_has_what_its_jobs_did_over_the_longest_of_their_times() {
     assert_eq!((read(0).ios_per_s.mean, read(1).ios_per_s.mean, read(3).ios_per_s.mean), (8.0, 2.0, 10.0));
     assert_eq!((read(2).ios, read(2).ios_per_s.mean, read(2).latency.count()), (3, 6.0, 3));
     // With group_reporting the same is one result.
-    measured.experiment.groups[0].jobs.iter_mut().for_each(|job| job.group_reporting = true);
+    measured.experiment.groups[0].jobs.iter_mut().for_each(|job| job.reporting.group_reporting = true);
     let together = record(&measured.experiment, &doing, Some(600));
     assert_eq!(shape(&together.jobs), [("a", 0, 0, 2), ("b", 1, 2, 1)]);
     assert_eq!((together.jobs[0].read.tally.ios, together.jobs[0].read.runtime_ns), (3, 500 * MS));
@@ -145,10 +151,18 @@ fn what_the_end_of_the_run_cuts_off_is_said() {
     // If the run ended because everything was done, nothing was cut off; jobs that have not started
     // were not meant to.
     assert_eq!(cut(phases(), &[done, (IoDirection::Read, &[(100, 200)], Some(200))], Some(200)), ["", "", ""]);
-    let clones = vec![job("a", 2, 0)].into_iter().map(|job| Job { group_reporting: true, ..job }).collect::<Vec<_>>();
+    let clones = vec![job("a", 2, 0)]
+        .into_iter()
+        .map(|job| job.with(|job| job.reporting.group_reporting = true))
+        .collect::<Vec<_>>();
     assert_eq!(cut(clones, &[done, goes_on], None), ["1 of 2 threads cut off by the end of the run"]);
     // A job whose time ends with the run, or nearly so, is not cut off. An endless job never is.
-    let timed = |runtime_ms: u64| vec![Job { runtime_ns: Some(runtime_ms * MS), time_based: true, ..job("a", 1, 0) }];
+    let timed = |runtime_ms: u64| {
+        vec![job("a", 1, 0).with(|job| {
+            job.times.runtime_ns = Some(runtime_ms * MS);
+            job.times.time_based = true;
+        })]
+    };
     let late: Doing<'_> = (IoDirection::Read, &[(5, 1_000)], Some(1_001));
     assert_eq!(cut(timed(1_000), &[late], None), [""]);
     assert_eq!(cut(timed(1_100), &[late], None), [cut_off]);
@@ -161,7 +175,10 @@ fn what_is_read_back_has_a_time_of_its_own() {
         reads_back: true,
         ..hoistway_workload::verify::Verify::default()
     }));
-    let writer = Job { mix: Mix::Write, verify, ..job("w", 1, 0) };
+    let writer = job("w", 1, 0).with(|job| {
+        job.shape.mix = Mix::Write;
+        job.checks.verify = verify;
+    });
     let experiment = measured(vec![writer], 1_000).experiment;
     let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));
     for (direction, from_ms, to_ms) in [(IoDirection::Write, 0, 200), (IoDirection::Read, 200, 300)] {
@@ -188,7 +205,10 @@ fn what_is_read_back_has_a_time_of_its_own() {
 
 #[test]
 fn what_ends_in_its_ramp_has_a_whole_result() {
-    let short = Job { ramp_ns: 1_000 * MS, runtime_ns: Some(1_000 * MS), ..job("a", 1, 0) };
+    let short = job("a", 1, 0).with(|job| {
+        job.times.ramp_ns = 1_000 * MS;
+        job.times.runtime_ns = Some(1_000 * MS);
+    });
     let mut experiment = measured(vec![short], 1_000).experiment;
     experiment.ramp_ns = 1_000 * MS;
     let group = record(&experiment, &[(IoDirection::Read, &[(0, 10), (10, 40)], Some(40))], Some(40));

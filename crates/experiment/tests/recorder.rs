@@ -92,7 +92,7 @@ fn a_window_that_ends_early_counts_nothing_after_its_end() {
 #[test]
 fn discards_of_a_job_that_ends_in_its_ramp_do_not_count_as_transferred_bytes() {
     let mut experiment = experiment(1000, 1000);
-    experiment.groups[0].jobs[0].ramp_ns = 1000 * MS;
+    experiment.groups[0].jobs[0].times.ramp_ns = 1000 * MS;
     let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));
     for direction in [IoDirection::Read, IoDirection::Trim] {
         recorder.submitted(0, direction, MS);
@@ -182,7 +182,10 @@ fn record_of(job: Job, requests: &[(u64, u64)], ends_at_ms: Option<u64>) -> Grou
 
 #[test]
 fn a_job_that_ends_in_its_ramp_is_measured_from_its_start() {
-    let job = Job { ramp_ns: 1000 * MS, runtime_ns: Some(1000 * MS), ..Job::default() };
+    let job = Job::default().with(|job| {
+        job.times.ramp_ns = 1000 * MS;
+        job.times.runtime_ns = Some(1000 * MS);
+    });
     let group = record_of(job.clone(), &[(0, 10), (10, 30)], Some(30));
     assert_eq!((group.read.ios, group.read.bytes, group.read.latency.count()), (2, 8192, 2));
     assert_eq!((group.threads[0].ios, group.threads[0].elapsed_ns), (2, 30 * MS));
@@ -195,13 +198,18 @@ fn a_job_that_ends_in_its_ramp_is_measured_from_its_start() {
     let group = record_of(job.clone(), &[(0, 10), (10, 30), (1100, 1200)], Some(1200));
     assert_eq!((group.read.ios, group.threads[0].elapsed_ns), (1, 100 * MS));
     // A job that runs until its time is over does not end in its ramp.
-    let group = record_of(Job { time_based: true, ..job }, &[(0, 10), (10, 30)], None);
+    let group = record_of(job.with(|job| job.times.time_based = true), &[(0, 10), (10, 30)], None);
     assert_eq!(group.read.ios, 0);
 }
 
 #[test]
 fn a_job_of_a_later_phase_has_its_ramp_when_it_begins() {
-    let job = Job { ramp_ns: 200 * MS, runtime_ns: Some(300 * MS), time_based: true, phase: 1, ..Job::default() };
+    let job = Job::default().with(|job| {
+        job.times.ramp_ns = 200 * MS;
+        job.times.runtime_ns = Some(300 * MS);
+        job.times.time_based = true;
+        job.course.phase = 1;
+    });
     let group = record_of(job, &[(1300, 1400), (1400, 1500), (1500, 1700)], None);
     assert_eq!((group.read.ios, group.read.latency.count(), group.threads[0].elapsed_ns), (2, 1, 200 * MS));
 }

@@ -338,7 +338,7 @@ impl Experiment {
         let is_scratch = |part: &str| part.starts_with("memory:") || part.starts_with("null:");
         let may = on == On::Simulator || self.may_overwrite || self.target.split(',').any(is_scratch);
         let mut jobs = matrix.workloads.iter().flat_map(|workload| &workload.groups).flat_map(|group| &group.jobs);
-        if may || !jobs.any(|job| job.mix.has_writes()) {
+        if may || !jobs.any(|job| job.shape.mix.has_writes()) {
             return Ok(());
         }
         let what = format!("the workload writes, and {} may not be written to", self.target);
@@ -410,7 +410,7 @@ impl Experiment {
             .map_err(|error| Error::usage(format!("cannot read the job file {}: {error}", path.display()), ""))?;
         let read_include = |included: &str| std::fs::read(included).map_err(|error| error.to_string());
         let (jobs, _) = workloads::jobs_of_file(&path.display().to_string(), &bytes, &read_include, false)?;
-        if let Some(job) = jobs.iter().find(|job| job.replay.is_some()) {
+        if let Some(job) = jobs.iter().find(|job| job.source.replay.is_some()) {
             let what = format!("job '{}' replays a trace, which only the command reads", job.name);
             return Err(Error::usage(what, "use hoistway replay"));
         }

@@ -141,8 +141,8 @@ mod tests {
     fn every_code_has_a_meaning_that_matches_its_job() {
         for code in name::CODES {
             let job = &name::parse(code).unwrap().jobs[0];
-            assert_eq!(meaning(code).contains("direct"), job.direct, "{code}");
-            assert_eq!(meaning(code).contains("writes"), job.mix.has_writes(), "{code}");
+            assert_eq!(meaning(code).contains("direct"), job.submission.direct, "{code}");
+            assert_eq!(meaning(code).contains("writes"), job.shape.mix.has_writes(), "{code}");
         }
     }
 }

@@ -23,7 +23,7 @@ use hoistway_experiment::{
     RunError, SchedulerInForce, TargetFacts,
 };
 use hoistway_linux::device::{Kind, Opening};
-use hoistway_workload::job::{Amount, GroupSettings, Placement};
+use hoistway_workload::job::{Amount, GroupSettings, Placement, Source};
 use hoistway_workload::{Engine, Job};
 
 use crate::host::NativeHost;
@@ -183,7 +183,7 @@ fn is_block_device(target: &str) -> bool {
 
 /// The group's job file, if it is one that only fio can run.
 fn fio_only(group: &Group) -> Option<&str> {
-    group.jobs.iter().find_map(|job| job.fio_only.as_deref())
+    group.jobs.iter().find_map(|job| job.source.fio_only.as_deref())
 }
 
 fn refused_file(what: String) -> Refusal {
@@ -194,14 +194,14 @@ fn refused_file(what: String) -> Refusal {
 fn check_jobs(experiment: &Experiment) -> Result<(), Refusal> {
     for IssuerPlace { job, group, .. } in experiment.issuers() {
         let what = match job {
-            Job { fio_only: Some(text), .. } => {
+            Job { source: Source { fio_only: Some(text), .. }, .. } => {
                 hoistway_workload::fio::on_target(text, "x").map_err(refused_file)?;
                 continue;
             }
-            Job { program: Some(program), .. } => format!("is the program {}", program.name()),
-            Job { engine: Engine::Null, .. } => "does no I/O".to_owned(),
-            Job { files: 2.., .. } => "has several files".to_owned(),
-            _ if job.phase > 0 || !job.wait_for.is_empty() => "waits for other jobs".to_owned(),
+            Job { source: Source { program: Some(program), .. }, .. } => format!("is the program {}", program.name()),
+            _ if job.submission.engine == Engine::Null => "does no I/O".to_owned(),
+            _ if job.area.files >= 2 => "has several files".to_owned(),
+            _ if job.course.phase > 0 || !job.course.wait_for.is_empty() => "waits for other jobs".to_owned(),
             _ if experiment.groups[group].stop_ns.is_some() => "ends before the run".to_owned(),
             _ => continue,
         };
@@ -224,37 +224,35 @@ fn job_file(experiment: &Experiment, index: usize, target: &Target) -> Result<St
         let delay = experiment.groups[index].start_ns;
         // A job without an end of its own is ended with the run; every other ends as it says, with
         // the run at the latest.
-        let is_endless = place.job.runtime_ns.is_some_and(|own_ns| own_ns >= Experiment::UNTIL_DONE_NS);
+        let is_endless = place.job.times.runtime_ns.is_some_and(|own_ns| own_ns >= Experiment::UNTIL_DONE_NS);
         let run_ns = Some(experiment.runtime_ns).filter(|run_ns| *run_ns != Experiment::UNTIL_DONE_NS);
-        jobs.push(Job {
-            name: format!("{}.{}", place.job.name, place.thread),
-            group: String::new(),
-            group_settings: GroupSettings::default(),
-            threads: 1,
-            file: target.path.clone(),
-            directory: String::new(),
-            placement: Placement::Shared,
-            offset: Amount::Bytes(target.first_byte + area.first_byte + start),
-            offset_increment: Amount::Bytes(0),
-            size: Some(Amount::Bytes(size_bytes)),
-            file_bytes: None,
-            // The part has a size of its own here, so the amount of one loop needs another option.
-            io_size: place.job.io_size.or(amount_bytes.map(Amount::Bytes)),
-            runtime_ns: place.job.runtime_ns.into_iter().chain(run_ns).min(),
-            ramp_ns: if is_endless { experiment.ramp_ns } else { place.job.ramp_ns },
-            start_delay_ns: (place.job.start_delay_ns.0 + delay, place.job.start_delay_ns.1 + delay),
-            priority_bits: experiment.priority_of(&place).0,
-            seed: Some(seed.wrapping_add(number as u64)),
-            report_group: 0,
-            // Results of jobs are sums of those of their threads.
-            group_reporting: !place.job.has_own_results,
-            ..place.job.clone()
-        });
+        jobs.push(place.job.clone().with(|it| {
+            it.name = format!("{}.{}", place.job.name, place.thread);
+            it.group = String::new();
+            it.group_settings = GroupSettings::default();
+            it.threads = 1;
+            it.area.file = target.path.clone();
+            it.area.directory = String::new();
+            it.area.placement = Placement::Shared;
+            it.area.offset = Amount::Bytes(target.first_byte + area.first_byte + start);
+            it.area.offset_increment = Amount::Bytes(0);
+            it.area.size = Some(Amount::Bytes(size_bytes));
+            it.area.file_bytes = None; // The part has a size of its own here, so the amount of one loop needs another option.
+            it.area.io_size = place.job.area.io_size.or(amount_bytes.map(Amount::Bytes));
+            it.times.runtime_ns = place.job.times.runtime_ns.into_iter().chain(run_ns).min();
+            it.times.ramp_ns = if is_endless { experiment.ramp_ns } else { place.job.times.ramp_ns };
+            it.times.start_delay_ns =
+                (place.job.times.start_delay_ns.0 + delay, place.job.times.start_delay_ns.1 + delay);
+            it.priorities.priority_bits = experiment.priority_of(&place).0;
+            it.seed = Some(seed.wrapping_add(number as u64));
+            it.reporting.report_group = 0; // Results of jobs are sums of those of their threads.
+            it.reporting.group_reporting = !place.job.reporting.has_own_results;
+        }));
     }
     let mut text = String::from("[global]\nlat_percentiles=1\nallow_file_create=0\n\n");
     for job in &jobs {
         text.push_str(&hoistway_workload::fio::show(std::slice::from_ref(job)));
-        if job.engine == Engine::Async && job.direct {
+        if job.submission.engine == Engine::Async && job.submission.direct {
             // io_uring charges other cgroups than that of its process (see `linux::aio`), and many
             // systems forbid it.
             text.push_str("ioengine=libaio\n");
@@ -410,12 +408,26 @@ mod tests {
 
     #[test]
     fn a_group_becomes_a_job_file_with_a_section_per_thread() {
-        let job = Job { threads: 2, direct: true, engine: Engine::Async, iodepth: 4, ..Job::default() };
+        let job = Job::default().with(|job| {
+            job.threads = 2;
+            job.submission.direct = true;
+            job.submission.engine = Engine::Async;
+            job.submission.iodepth = 4;
+        });
         // A job without an end, like the built-in workloads.
-        let job = Job { time_based: true, runtime_ns: Some(Experiment::UNTIL_DONE_NS), ..job };
-        let job = Job { name: "drr".into(), placement: Placement::Split, ..job };
-        let bounded =
-            Job { name: "whole".into(), number_ios: Some(7), io_size: Some(Amount::Bytes(1 << 20)), ..Job::default() };
+        let job = job.with(|job| {
+            job.times.time_based = true;
+            job.times.runtime_ns = Some(Experiment::UNTIL_DONE_NS);
+        });
+        let job = job.with(|job| {
+            job.name = "drr".into();
+            job.area.placement = Placement::Split;
+        });
+        let bounded = Job::default().with(|job| {
+            job.name = "whole".into();
+            job.area.number_ios = Some(7);
+            job.area.io_size = Some(Amount::Bytes(1 << 20));
+        });
         let group = |name, jobs| Group::new(name, hoistway_experiment::Weight::DEFAULT, jobs);
         let groups = [group("a", vec![job.clone()]), group("b", vec![job]), group("c", vec![bounded])];
         let experiment = Experiment {
@@ -440,13 +452,16 @@ mod tests {
             .unwrap()
             .jobs;
         // Of 96 MiB the second group gets the middle third, of which each thread gets a half.
-        let place = |job: &Job| (job.offset.of(0) >> 20, job.size.map_or(0, |size| size.of(0)) >> 20);
+        let place = |job: &Job| (job.area.offset.of(0) >> 20, job.area.size.map_or(0, |size| size.of(0)) >> 20);
         assert_eq!(jobs.iter().map(place).collect::<Vec<_>>(), [(32, 16), (48, 16)]);
         assert_eq!(jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["drr.0", "drr.1"]);
         for job in &jobs {
-            assert_eq!((job.runtime_ns, job.ramp_ns), (Some(3_000_000_000), 500_000_000));
-            assert_eq!((job.file.as_str(), job.iodepth, job.engine), ("/dev/x", 4, Engine::Async));
-            assert!(job.time_based && job.group_reporting && job.direct);
+            assert_eq!((job.times.runtime_ns, job.times.ramp_ns), (Some(3_000_000_000), 500_000_000));
+            assert_eq!(
+                (job.area.file.as_str(), job.submission.iodepth, job.submission.engine),
+                ("/dev/x", 4, Engine::Async)
+            );
+            assert!(job.times.time_based && job.reporting.group_reporting && job.submission.direct);
         }
         assert_ne!(jobs[0].seed, jobs[1].seed);
         // A job with an end of its own keeps its bounds, is not repeated and has no ramp.
@@ -454,11 +469,14 @@ mod tests {
         let jobs = hoistway_workload::fio::parse("t", text.as_bytes(), &hoistway_workload::fio::Surroundings::none())
             .unwrap()
             .jobs;
-        assert_eq!((jobs[0].number_ios, jobs[0].io_size), (Some(7), Some(Amount::Bytes(1 << 20))));
-        assert_eq!((jobs[0].time_based, jobs[0].ramp_ns, jobs[0].runtime_ns), (false, 0, Some(3_000_000_000)));
+        assert_eq!((jobs[0].area.number_ios, jobs[0].area.io_size), (Some(7), Some(Amount::Bytes(1 << 20))));
+        assert_eq!(
+            (jobs[0].times.time_based, jobs[0].times.ramp_ns, jobs[0].times.runtime_ns),
+            (false, 0, Some(3_000_000_000))
+        );
         // An area of 10,000 bytes holds two whole blocks of 4 KiB. Given all 10,000 bytes, fio
         // would also use a third block, which ends beyond the area.
-        let rest = Job { size: Some(Amount::Bytes(10_000)), ..Job::default() };
+        let rest = Job::default().with(|job| job.area.size = Some(Amount::Bytes(10_000)));
         let experiment = Experiment { groups: vec![group("a", vec![rest])].into(), ..experiment };
         let text = job_file(&experiment, 0, &target).unwrap();
         assert!(text.contains("\nsize=8192\n"), "{text}");

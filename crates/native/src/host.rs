@@ -117,7 +117,7 @@ impl Host for NativeHost {
 }
 
 fn writes(experiment: &Experiment) -> bool {
-    experiment.issuers().any(|place| place.job.mix.has_writes())
+    experiment.issuers().any(|place| place.job.shape.mix.has_writes())
 }
 
 /// Refuses what this host cannot do.
@@ -145,7 +145,9 @@ fn check_capabilities(experiment: &Experiment) -> Result<(), Refusal> {
             format!("job '{}' shares a flow with others; here each thread is a process of its own", place.job.name);
         return Err(Refusal::usage(message, "use --host engine or --host simulator"));
     }
-    if let Some(place) = experiment.issuers().find(|place| place.job.program.is_some_and(|it| it.needs_file_system())) {
+    if let Some(place) =
+        experiment.issuers().find(|place| place.job.source.program.is_some_and(|it| it.needs_file_system()))
+    {
         let message = format!("job '{}' creates, renames and removes files; a block device has none", place.job.name);
         return Err(Refusal::usage(message, "use --host simulator, or a workload that only transfers data"));
     }
@@ -317,7 +319,7 @@ fn answer(
     let (begin, end) = (run.at_begin.unwrap_or_default(), run.at_end.unwrap_or_default());
     let device = counters(&end.stat).since(&counters(&begin.stat));
     let mut flags = Flag::of_run(experiment, window_ns, &groups, &setup.scheduler);
-    if experiment.issuers().all(|place| place.job.direct) && has_foreign_traffic(&groups, &device) {
+    if experiment.issuers().all(|place| place.job.submission.direct) && has_foreign_traffic(&groups, &device) {
         flags.push(Flag::Disturbed);
     }
     let waited_us = end.pressure_us.saturating_sub(begin.pressure_us);
@@ -362,7 +364,8 @@ fn mechanism_notes(experiment: &Experiment, setup: &RunSetup) -> Vec<String> {
     } else if has_weights {
         notes.push(setup.mechanism.clone());
     }
-    let writes_buffered = experiment.issuers().any(|place| !place.job.direct && place.job.mix.has_writes());
+    let writes_buffered =
+        experiment.issuers().any(|place| !place.job.submission.direct && place.job.shape.mix.has_writes());
     let is_old = Hierarchy::find().is_some_and(|hierarchy| hierarchy.version == Version::V1);
     if writes_buffered && is_old && experiment.groups.len() > 1 {
         notes.push(

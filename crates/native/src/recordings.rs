@@ -31,7 +31,7 @@ impl Recordings {
         let mut recordings = Self { files: Vec::new() };
         for order in orders {
             let place = order.experiment.issuers().nth(order.issuer);
-            let Some(replay) = place.and_then(|place| place.job.replay.as_ref()) else { continue };
+            let Some(replay) = place.and_then(|place| place.job.source.replay.as_ref()) else { continue };
             let path = recordings.path_of(replay.checksum, &replay.recording).map_err(failed)?;
             order.recording = Some(path);
         }
@@ -63,7 +63,7 @@ pub fn fetch(path: &Path, experiment: &mut Experiment, issuer: usize) -> Result<
     let recording = Recording::from_bytes(&bytes).map_err(|error| error.to_string())?;
     let place = experiment.issuers().nth(issuer).ok_or("there is no such thread")?;
     let (group, job) = (place.group, place.job_index);
-    if let Some(replay) = &mut experiment.groups[group].jobs[job].replay {
+    if let Some(replay) = &mut experiment.groups[group].jobs[job].source.replay {
         replay.recording = Arc::new(recording);
     }
     Ok(())

@@ -108,18 +108,18 @@ pub fn weights(cell: &Cell<'_>) -> String {
 /// A job in words: `direct random read, bs 32k`, with its depth if above 1; a program by its name
 /// and settings.
 pub fn job(job: &Job) -> String {
-    if let Some(program) = &job.program {
+    if let Some(program) = &job.source.program {
         return program.to_string();
     }
-    if let Some(replay) = &job.replay {
+    if let Some(replay) = &job.source.replay {
         return trace(replay);
     }
-    let access = if job.direct { "direct" } else { "buffered" };
-    let pattern = match job.pattern {
+    let access = if job.submission.direct { "direct" } else { "buffered" };
+    let pattern = match job.shape.pattern {
         Pattern::Sequential { .. } => "sequential",
         Pattern::Random { .. } => "random",
     };
-    let mix = match job.mix {
+    let mix = match job.shape.mix {
         Mix::Read => "read".to_owned(),
         Mix::Write => "write".to_owned(),
         Mix::Trim => "trim".to_owned(),
@@ -147,10 +147,10 @@ fn trace(replay: &hoistway_experiment::job::Replay) -> String {
 
 /// The block size of a job's main direction: `32k`, `4k-64k`, `mixed`.
 pub fn block_size(job: &Job) -> String {
-    let sizes = match job.mix {
-        Mix::Read | Mix::ReadWrite { .. } | Mix::Rewrite => &job.block_sizes.read,
-        Mix::Write | Mix::TrimWrite => &job.block_sizes.write,
-        Mix::Trim => &job.block_sizes.trim,
+    let sizes = match job.shape.mix {
+        Mix::Read | Mix::ReadWrite { .. } | Mix::Rewrite => &job.shape.block_sizes.read,
+        Mix::Write | Mix::TrimWrite => &job.shape.block_sizes.write,
+        Mix::Trim => &job.shape.block_sizes.trim,
     };
     match sizes {
         BlockSize::Fixed(bytes) => size(u64::from(*bytes)),

@@ -61,7 +61,7 @@ fn kernel(results: &Results<'_>, first: Option<&Cell<'_>>) -> String {
 fn classic_block(text: &mut String, block: &[Cell<'_>], with_total: bool) {
     let Some(first) = block.first() else { return };
     let job = first.plan_groups().find_map(|group| group.jobs.first());
-    let file_size = match job.and_then(|job| job.size) {
+    let file_size = match job.and_then(|job| job.area.size) {
         Some(Amount::Bytes(bytes)) => quantity::size(bytes),
         Some(Amount::Percent(percent)) => format!("{percent}%"),
         None => "-".to_owned(),

@@ -32,7 +32,7 @@ fn groups(random: &mut Stream) -> (Vec<Group>, Vec<SoloRates>) {
         let weight = Weight::new(1 + u32::try_from(random.below(10_000)).unwrap()).unwrap();
         let is_child = random.below(3) == 0;
         let path = if is_child { format!("p/g{index}") } else { format!("g{index}") };
-        let mut group = Group::new(path, weight, vec![Job { name: "drr".into(), ..Job::default() }]);
+        let mut group = Group::new(path, weight, vec![Job::default().with(|job| job.name = "drr".into())]);
         if random.below(4) == 0 {
             group.start_ns = random.below(15) * SECOND_NS;
             group.stop_ns = Some(group.start_ns + (2 + random.below(20)) * SECOND_NS);
@@ -173,7 +173,7 @@ fn every_kind_of_cell_is_judged_by_one_figure() {
 #[test]
 fn delta_is_the_longest_time_below_what_a_group_was_entitled_to_then() {
     let example = Example::new(1, &[1], 1);
-    let job = || vec![Job { name: "drr".into(), ..Job::default() }];
+    let job = || vec![Job::default().with(|job| job.name = "drr".into())];
     let early = Group::new("early", Weight::DEFAULT, job());
     let late = Group { start_ns: RAMP_NS + 10 * SECOND_NS, ..Group::new("late", Weight::DEFAULT, job()) };
     let (groups, rates) =

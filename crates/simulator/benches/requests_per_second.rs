@@ -47,7 +47,7 @@ impl Case {
     }
 
     fn writing(self) -> Self {
-        let job = Job { mix: Mix::Write, ..self.job };
+        let job = self.job.with(|job| job.shape.mix = Mix::Write);
         Self { name: format!("{} writes", self.name), job, ..self }
     }
 
@@ -58,7 +58,11 @@ impl Case {
 
     fn question(&self, requests: u64) -> Experiment {
         let number_ios = Some(requests / self.groups);
-        let job = Job { number_ios, time_based: false, runtime_ns: None, ..self.job.clone() };
+        let job = self.job.clone().with(|job| {
+            job.area.number_ios = number_ios;
+            job.times.time_based = false;
+            job.times.runtime_ns = None;
+        });
         let names: Vec<String> = (0..self.groups).map(|number| format!("g{number}")).collect();
         let groups = names.iter().map(|name| (name.as_str(), 100, job.clone())).collect();
         let question = experiment(&self.target, self.scheduler, groups);

@@ -212,7 +212,7 @@ fn settings(
     let bios: u64 =
         issuers.iter().map(|place| u64::from(place.job.effective_depth()) * bios_per_call(place) + 16).sum();
     // Read-ahead, write-back and the journal submit bios besides those of the calls.
-    let cached_bios = if issuers.iter().all(|place| place.job.direct) { 0 } else { CACHED_BIOS };
+    let cached_bios = if issuers.iter().all(|place| place.job.submission.direct) { 0 } else { CACHED_BIOS };
     let bios = u32::try_from((bios + cached_bios).clamp(256, 1 << 20)).unwrap_or(256);
     let tick_ns = hoistway_block::time::SECOND.checked_div(experiment.machine.hz).unwrap_or(0);
     let configuration = Configuration {
@@ -280,7 +280,9 @@ fn processors(
     if machine.era != KernelEra::Mq {
         return refused("simulates blk-mq: it needs era=mq");
     }
-    if let Some(place) = experiment.issuers().find(|place| !place.job.direct && place.job.engine != Engine::Null) {
+    if let Some(place) =
+        experiment.issuers().find(|place| !place.job.submission.direct && place.job.submission.engine != Engine::Null)
+    {
         return refused(&format!("simulates direct I/O only, and job '{}' is buffered", place.job.name));
     }
     if machine.fs == FileSystem::Ext3 || machine.journal {
@@ -315,9 +317,9 @@ fn processes(
         let mut issuer = Issuer::new(place.job, place.thread, bytes, experiment.run_seed())
             .map_err(|error| Refusal::usage(error.to_string(), "a larger area: model:NAME,capacity_sectors=N"))?;
         issuer.join(&mut flows);
-        let path = match place.job.engine {
+        let path = match place.job.submission.engine {
             Engine::Null => Path::Null,
-            _ if place.job.direct => Path::Direct,
+            _ if place.job.submission.direct => Path::Direct,
             _ => Path::Buffered(ReadAhead::new()),
         };
         let priority = experiment.priority_of(&place);

@@ -12,9 +12,14 @@
 //! use hoistway_workload::job::Pattern;
 //! use hoistway_workload::{Engine, Job};
 //!
-//! let endless = Job { time_based: true, runtime_ns: Some(1 << 40), ..Job::default() };
-//! let pattern = Pattern::Random { run: 1, repeat_offset: false };
-//! let job = Job { engine: Engine::Async, iodepth: 32, direct: true, pattern, ..endless };
+//! let job = Job::default().with(|job| {
+//!     job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false };
+//!     job.submission.engine = Engine::Async;
+//!     job.submission.iodepth = 32;
+//!     job.submission.direct = true;
+//!     job.times.time_based = true;
+//!     job.times.runtime_ns = Some(1 << 40);
+//! });
 //! let group = |path: &str, weight| Group::new(path, Weight::new(weight).unwrap(), vec![job.clone()]);
 //! let experiment = Experiment {
 //!     target: "model:ssd,queue_depth=8".to_owned(),

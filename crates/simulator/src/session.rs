@@ -222,7 +222,7 @@ impl Session {
     /// or of programs, before or now.
     pub fn set_load(&mut self, group: usize, jobs: &[Job]) -> Result<(), Refusal> {
         let threads = self.prepared.run.processes.threads_of(group);
-        let is_plain = |job: &Job| job.direct && job.program.is_none() && job.replay.is_none();
+        let is_plain = |job: &Job| job.submission.direct && job.source.program.is_none() && job.source.replay.is_none();
         let mut are_replaceable = threads.clone().map(|index| self.prepared.run.processes.is_replaceable(index));
         if !jobs.iter().all(is_plain) || !are_replaceable.all(|is| is) {
             let what = "only direct I/O by a pattern can be changed during a run";

@@ -9,20 +9,22 @@ use hoistway_workload::job::{Amount, BlockSize, Pattern, PerDirection};
 
 /// A sequential reader of blocks of 128 KiB, which starts anywhere on the disk of 250 GB.
 fn stream_from(gigabytes: u64) -> Job {
-    Job {
-        name: "stream".to_owned(),
-        pattern: Pattern::Sequential { skip_bytes: 0 },
-        block_sizes: PerDirection::all(BlockSize::Fixed(128 * KIB)),
-        file: "disk".to_owned(),
-        offset: Amount::Bytes(gigabytes * 1_000_000_000),
-        size: Some(Amount::Bytes(20_000_000_000)),
-        ..random_reads(1)
-    }
+    random_reads(1).with(|job| {
+        job.name = "stream".to_owned();
+        job.shape.pattern = Pattern::Sequential { skip_bytes: 0 };
+        job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(128 * KIB));
+        job.area.file = "disk".to_owned();
+        job.area.offset = Amount::Bytes(gigabytes * 1_000_000_000);
+        job.area.size = Some(Amount::Bytes(20_000_000_000));
+    })
 }
 
 /// Random reads from the whole disk.
 fn anywhere(depth: u32) -> Job {
-    Job { file: "disk".to_owned(), size: Some(Amount::Bytes(240_000_000_000)), ..random_reads(depth) }
+    random_reads(depth).with(|job| {
+        job.area.file = "disk".to_owned();
+        job.area.size = Some(Amount::Bytes(240_000_000_000));
+    })
 }
 
 /// Megabytes per second of each group.

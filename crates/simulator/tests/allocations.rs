@@ -105,7 +105,7 @@ fn peak_bytes(question: &Experiment) -> usize {
     let before = LIVE_BYTES.get();
     PEAK_BYTES.set(before);
     let measurement = Simulator::with_costs(HostCosts::NONE).run(question, &mut Unattended).unwrap();
-    let depth: u64 = question.groups.iter().map(|group| u64::from(group.jobs[0].iodepth)).sum();
+    let depth: u64 = question.groups.iter().map(|group| u64::from(group.jobs[0].submission.iodepth)).sum();
     let ios: u64 = measurement.groups.iter().map(|group| group.ios()).sum();
     // Nearly all were in flight: each completes once per millisecond.
     assert!(ios >= 8 * depth, "{ios} I/Os at {depth} in flight");

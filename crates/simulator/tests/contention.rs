@@ -12,7 +12,7 @@ use hoistway_workload::job::Mix;
 
 /// A process of `depth` for each of `processors`.
 fn question(target: &str, scheduler: &str, machine: &str, processors: u32, depth: u32) -> Experiment {
-    let job = Job { threads: processors, ..random_reads(depth) };
+    let job = random_reads(depth).with(|job| job.threads = processors);
     let mut question = experiment(target, scheduler, vec![("a", 100, job)]);
     question.machine = Machine::parse(&format!("cpus={processors},{machine}")).unwrap();
     question
@@ -124,7 +124,7 @@ fn every_scheduler_serves_everyone_on_many_queues() {
 
 #[test]
 fn shares_hold_where_processors_are_the_bottleneck() {
-    let job = || Job { threads: 2, ..random_reads(32) };
+    let job = || random_reads(32).with(|job| job.threads = 2);
     let mut question =
         experiment("null,latency_us=50,queue_depth=8", "wfq", vec![("a", 100, job()), ("b", 300, job())]);
     question.machine = Machine::parse("contention=1,cpus=2").unwrap();
@@ -152,11 +152,11 @@ fn what_it_does_not_simulate_is_refused() {
 
 #[test]
 fn a_long_run_of_writes_and_several_bios_completes() {
-    let job = Job {
-        mix: Mix::Write,
-        block_sizes: hoistway_workload::job::PerDirection::all(hoistway_workload::job::BlockSize::Fixed(4 << 20)),
-        ..random_reads(4)
-    };
+    let job = random_reads(4).with(|job| {
+        job.shape.mix = Mix::Write;
+        job.shape.block_sizes =
+            hoistway_workload::job::PerDirection::all(hoistway_workload::job::BlockSize::Fixed(4 << 20));
+    });
     let mut question = experiment("ssd", "mq-deadline", vec![("a", 100, job)]);
     question.machine = Machine::parse("contention=1,cpus=2").unwrap();
     question.runtime_ns = 500 * MS;

@@ -65,7 +65,7 @@ const ROWS: &[Row] = &[
         name: "buffered/mq-deadline",
         pinned: false,
         question: || {
-            let writer = Job { fsync_every: 8, ..buffered_stream(Mix::Write) };
+            let writer = buffered_stream(Mix::Write).with(|job| job.submission.fsync_every = 8);
             let groups = vec![("r", 100, buffered_stream(Mix::Read)), ("w", 100, writer), ("d", 100, random_reads(4))];
             short("ssd", "mq-deadline", 3 * MS, groups)
         },
@@ -77,8 +77,8 @@ const ROWS: &[Row] = &[
             let faults = "error_ppm=20000,stall_ppm=5000,stall_ms=0.2,reset_ppm=3000,reset_ms=0.5,\
                           slow_sectors=100000000,slow_ms=0.1,hiccup_every_ms=0.7,hiccup_ms=0.2";
             let mut job = mixed(16);
-            *job.continue_on_error.of_mut(Direction::Read) = true;
-            *job.continue_on_error.of_mut(Direction::Write) = true;
+            *job.checks.continue_on_error.of_mut(Direction::Read) = true;
+            *job.checks.continue_on_error.of_mut(Direction::Write) = true;
             short(&format!("ssd-lsi,{faults}"), "wfq", 8 * MS, vec![("a", 100, job.clone()), ("b", 300, job)])
         },
     },
@@ -86,11 +86,10 @@ const ROWS: &[Row] = &[
 
 /// Reads and writes of several sizes at random places.
 fn mixed(depth: u32) -> Job {
-    Job {
-        mix: Mix::ReadWrite { read_percent: 60 },
-        block_sizes: PerDirection::all(BlockSize::Range { min: 4 * KIB, max: 64 * KIB }),
-        ..random_reads(depth)
-    }
+    random_reads(depth).with(|job| {
+        job.shape.mix = Mix::ReadWrite { read_percent: 60 };
+        job.shape.block_sizes = PerDirection::all(BlockSize::Range { min: 4 * KIB, max: 64 * KIB });
+    })
 }
 
 fn short(target: &str, scheduler: &str, runtime_ns: u64, groups: Vec<(&str, u32, Job)>) -> Experiment {

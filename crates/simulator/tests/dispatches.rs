@@ -25,14 +25,17 @@ fn run(experiment: &Experiment, progress: &mut dyn Progress) -> Measurement {
 
 /// One sequential reader per group, with its own area, that pauses 1 ms between two reads.
 fn sequential_readers(scheduler: &str) -> Experiment {
-    let reader = || Job {
-        name: "reader".into(),
-        direct: true,
-        block_sizes: hoistway_workload::job::PerDirection::all(hoistway_workload::job::BlockSize::Fixed(32 << 10)),
-        think: hoistway_workload::job::Think { time_ns: MS, ..hoistway_workload::job::Think::default() },
-        time_based: true,
-        runtime_ns: Some(1 << 50),
-        ..Job::default()
+    let reader = || {
+        Job::default().with(|job| {
+            job.name = "reader".into();
+            job.submission.direct = true;
+            job.shape.block_sizes =
+                hoistway_workload::job::PerDirection::all(hoistway_workload::job::BlockSize::Fixed(32 << 10));
+            job.pacing.think =
+                hoistway_workload::job::Think { time_ns: MS, ..hoistway_workload::job::Think::default() };
+            job.times.time_based = true;
+            job.times.runtime_ns = Some(1 << 50);
+        })
     };
     let mut experiment = experiment("sata", scheduler, vec![("a", 100, reader()), ("b", 300, reader())]);
     experiment.runtime_ns = 2_000 * MS;

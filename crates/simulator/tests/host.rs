@@ -5,7 +5,6 @@ mod experiments;
 use experiments::{MS, buffered_stream, experiment, log_of, random_reads, run, run_with};
 use hoistway_experiment::{Experiment, Host, RunError};
 use hoistway_simulator::{HostCosts, Simulator};
-use hoistway_workload::Job;
 use hoistway_workload::job::{Amount, Mix};
 
 fn refusal(experiment: &Experiment) -> String {
@@ -93,7 +92,7 @@ fn buffered_writes_come_at_copy_speed_until_the_dirty_limit_holds_them_to_the_de
 
 #[test]
 fn an_fsync_waits_for_its_data_and_a_cache_flush() {
-    let job = Job { fsync_every: 1, ..buffered_stream(Mix::Write) };
+    let job = buffered_stream(Mix::Write).with(|job| job.submission.fsync_every = 1);
     let measurement = run(&experiment("ssd", "noop", vec![("a", 100, job)]));
     let sync = &measurement.groups[0].sync;
     // Write of 4 KiB: 15 us link, 128 us channel, 900 us program, for which the flush waits; 3 us
@@ -104,7 +103,11 @@ fn an_fsync_waits_for_its_data_and_a_cache_flush() {
 
 #[test]
 fn a_run_to_completion_ends_early_and_says_so() {
-    let job = Job { size: Some(Amount::Bytes(1 << 20)), time_based: false, runtime_ns: None, ..random_reads(4) };
+    let job = random_reads(4).with(|job| {
+        job.area.size = Some(Amount::Bytes(1 << 20));
+        job.times.time_based = false;
+        job.times.runtime_ns = None;
+    });
     let mut question = experiment("ssd-lsi", "noop", vec![("a", 100, job)]);
     question.ramp_ns = 0;
     let measurement = run(&question);
@@ -114,8 +117,15 @@ fn a_run_to_completion_ends_early_and_says_so() {
 
 #[test]
 fn jobs_of_a_later_phase_wait_for_the_earlier() {
-    let first = Job { size: Some(Amount::Bytes(1 << 20)), time_based: false, runtime_ns: None, ..random_reads(4) };
-    let second = Job { phase: 1, name: "second".to_owned(), ..random_reads(1) };
+    let first = random_reads(4).with(|job| {
+        job.area.size = Some(Amount::Bytes(1 << 20));
+        job.times.time_based = false;
+        job.times.runtime_ns = None;
+    });
+    let second = random_reads(1).with(|job| {
+        job.course.phase = 1;
+        job.name = "second".to_owned();
+    });
     let mut question = experiment("ssd-lsi", "noop", vec![("a", 100, first), ("b", 100, second)]);
     question.ramp_ns = 0;
     let measurement = run(&question);
@@ -140,7 +150,7 @@ fn a_group_starts_and_stops_when_it_says() {
 #[test]
 fn errors_are_counted_and_flagged() {
     let mut job = random_reads(8);
-    *job.continue_on_error.of_mut(hoistway_workload::job::Direction::Read) = true;
+    *job.checks.continue_on_error.of_mut(hoistway_workload::job::Direction::Read) = true;
     let measurement = run(&experiment("ssd,error_ppm=10000", "mq-deadline", vec![("a", 100, job)]));
     assert!(measurement.groups[0].read.errors["EIO"] > 10);
     assert!(measurement.flags.contains(&hoistway_experiment::measurement::Flag::Errors));
@@ -174,7 +184,7 @@ fn impossible_experiments_are_refused_with_a_remedy() {
 
 #[test]
 fn too_small_an_area_is_refused() {
-    let job = Job { size: Some(Amount::Bytes(1 << 40)), ..random_reads(1) };
+    let job = random_reads(1).with(|job| job.area.size = Some(Amount::Bytes(1 << 40)));
     let message = refusal(&experiment("ssd", "noop", vec![("a", 100, job)]));
     assert!(message.contains("do not fit"), "{message}");
 }

@@ -14,7 +14,7 @@ const MB: u64 = 1_000_000;
 
 /// Random reads of 64 KiB at a depth.
 fn large_reads(depth: u32) -> Job {
-    Job { block_sizes: PerDirection::all(BlockSize::Fixed(64 * KIB)), ..random_reads(depth) }
+    random_reads(depth).with(|job| job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(64 * KIB)))
 }
 
 fn at_most(bytes_per_s: u64) -> Limits {
@@ -197,7 +197,7 @@ fn t24_without_a_promise_a_group_is_left_the_floor_or_by_the_rules_of_2016_every
 #[test]
 fn t25_a_thinking_group_does_not_delay_others() {
     let mut thinks = random_reads(1);
-    thinks.think.time_ns = 10 * MS;
+    thinks.pacing.think.time_ns = 10 * MS;
     let groups = [(thinks, at_least(50 * MB)), (large_reads(32), at_least(10 * MB))];
     let b = rate(&run(&question(PIPE, "noop", &groups, (1, 4))), 1);
     assert!(b > 90.0, "{b:.1}");
@@ -313,7 +313,10 @@ fn t38_weights_of_100_and_800_are_shares_of_1_to_8_above_every_policy() {
     let alone = |block_bytes: u32, depth: u32, pattern: Option<Pattern>| {
         let block_sizes = PerDirection::all(BlockSize::Fixed(block_bytes));
         let reads = random_reads(depth);
-        let job = Job { block_sizes, pattern: pattern.unwrap_or(reads.pattern), ..reads };
+        let job = reads.with(|job| {
+            job.shape.block_sizes = block_sizes;
+            job.shape.pattern = pattern.unwrap_or(job.shape.pattern);
+        });
         run(&question("ssd", "none", &[(job, Limits::NONE)], (1, 1)))
     };
     let random = alone(4 * KIB, 256, None);

@@ -22,7 +22,7 @@ fn groups_on(target: &str, scheduler: &str, machine: &str, groups: Vec<(&str, u3
 
 /// A buffered stream of another block size.
 fn stream(mix: Mix, block_bytes: u32) -> Job {
-    Job { block_sizes: PerDirection::all(BlockSize::Fixed(block_bytes)), ..buffered_stream(mix) }
+    buffered_stream(mix).with(|job| job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(block_bytes)))
 }
 
 fn mbps(measurement: &Measurement) -> f64 {
@@ -51,7 +51,10 @@ fn t46_dd_of_2_6_keeps_two_windows_outstanding() {
 /// skips read-ahead while the queue is congested.
 #[test]
 fn reading_ahead_is_put_off_while_the_queue_of_2_6_is_congested() {
-    let job = Job { threads: 12, placement: Placement::Own, ..stream(Mix::Read, 4 * KIB) };
+    let job = stream(Mix::Read, 4 * KIB).with(|job| {
+        job.threads = 12;
+        job.area.placement = Placement::Own;
+    });
     let mut question = on("null,latency_us=10000,queue_depth=64", "noop", "era=2.6", job);
     (question.ramp_ns, question.runtime_ns) = (500 * MS, 2_000 * MS);
     question.queue_requests = Some(16);
@@ -62,7 +65,7 @@ fn reading_ahead_is_put_off_while_the_queue_of_2_6_is_congested() {
 
 #[test]
 fn t47_random_buffered_reads_fetch_a_page_each() {
-    let job = Job { direct: false, ..random_reads(1) };
+    let job = random_reads(1).with(|job| job.submission.direct = false);
     let measurement = run(&on("ssd", "noop", "", job));
     assert_eq!(kib_per_read(&measurement), 4.0);
     assert!(measurement.device.read.ios.abs_diff(measurement.groups[0].ios()) <= 1);
@@ -117,14 +120,13 @@ fn t53_a_writer_of_2_6_stalls_and_writes_itself() {
 /// Files of 250 MB, fragmented as on an aged ext3.
 #[test]
 fn t51_the_block_map_is_read_once_per_4_mib() {
-    let job = Job {
-        size: Some(Amount::Bytes(248 << 20)),
-        placement: Placement::Own,
-        number_ios: Some(1_000),
-        time_based: false,
-        pattern: Pattern::Random { run: 1, repeat_offset: false },
-        ..random_reads(1)
-    };
+    let job = random_reads(1).with(|job| {
+        job.area.size = Some(Amount::Bytes(248 << 20));
+        job.area.placement = Placement::Own;
+        job.area.number_ios = Some(1_000);
+        job.times.time_based = false;
+        job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false };
+    });
     let mut question = on("sata", "noop", "fs=ext3,layout=aged", job);
     (question.ramp_ns, question.runtime_ns) = (0, 60_000 * MS);
     let measurement = run(&question);
@@ -136,13 +138,12 @@ fn t51_the_block_map_is_read_once_per_4_mib() {
 
 #[test]
 fn t57_a_write_bomb_ruins_a_readers_day_under_noop() {
-    let reader = Job {
-        rate_ios_per_s: PerDirection { read: 10, ..PerDirection::default() },
-        direct: false,
-        size: Some(Amount::Bytes(8 << 30)),
-        ..random_reads(1)
-    };
-    let bomb = Job { size: Some(Amount::Bytes(1_000 << 20)), ..stream(Mix::Write, 1_024 * KIB) };
+    let reader = random_reads(1).with(|job| {
+        job.pacing.rate_ios_per_s = PerDirection { read: 10, ..PerDirection::default() };
+        job.submission.direct = false;
+        job.area.size = Some(Amount::Bytes(8 << 30));
+    });
+    let bomb = stream(Mix::Write, 1_024 * KIB).with(|job| job.area.size = Some(Amount::Bytes(1_000 << 20)));
     let machine = "era=2.6,memory_mib=512";
     let mean_ms = |scheduler: &str, with_bomb: bool, depth: Option<u32>| {
         let mut groups = vec![("reader", 100, reader.clone())];
@@ -168,12 +169,11 @@ fn appends_and_syncs() -> Job {
     // The journal is in the middle of the disk; the case is about a file near it. With a file at
     // the edge every sync seeks across half the disk and back, 25 times a second with a write cache
     // or without.
-    Job {
-        fsync_every: 1,
-        offset: Amount::Bytes(116 << 30),
-        size: Some(Amount::Bytes(256 << 20)),
-        ..stream(Mix::Write, 4 * KIB)
-    }
+    stream(Mix::Write, 4 * KIB).with(|job| {
+        job.submission.fsync_every = 1;
+        job.area.offset = Amount::Bytes(116 << 30);
+        job.area.size = Some(Amount::Bytes(256 << 20));
+    })
 }
 
 /// Syncs per second, and writes and flushes of the device per sync.
@@ -240,13 +240,12 @@ fn t54_bonnie_of_2_4_on_the_ide_disk_of_2003() {
     // Flushing starts above 128 MiB, with a limit of 256 MiB; copies at 0.25 GB/s.
     let machine = "era=2.4,memory_mib=475,copy_mb_per_s=250";
     let measured = |mix: Mix| {
-        let job = Job {
-            size: file,
-            time_based: false,
-            runtime_ns: None,
-            end_fsync: mix == Mix::Write,
-            ..stream(mix, 4 * KIB)
-        };
+        let job = stream(mix, 4 * KIB).with(|job| {
+            job.area.size = file;
+            job.times.time_based = false;
+            job.times.runtime_ns = None;
+            job.submission.end_fsync = mix == Mix::Write;
+        });
         // The elevator of 2.4.20. With `noop`, which keeps the order of arrival, writer and flusher
         // move the arm to and fro.
         let mut question = on("ide2003", "linus", machine, job);
@@ -269,7 +268,7 @@ fn t54_bonnie_of_2_4_on_the_ide_disk_of_2003() {
 /// Clients of a file server on a device of 1 ms per command.
 fn clients(count: u32) -> Job {
     let mut job = Job::of(hoistway_workload::Program::parse("dbench").unwrap());
-    (job.threads, job.time_based, job.runtime_ns) = (count, true, Some(1 << 50));
+    (job.threads, job.times.time_based, job.times.runtime_ns) = (count, true, Some(1 << 50));
     job
 }
 
@@ -336,7 +335,10 @@ fn costs_an_interrupt_waits_for_others() {
 
 #[test]
 fn a_warm_cache_answers_without_the_device() {
-    let job = Job { size: Some(Amount::Bytes(64 << 20)), direct: false, ..random_reads(1) };
+    let job = random_reads(1).with(|job| {
+        job.area.size = Some(Amount::Bytes(64 << 20));
+        job.submission.direct = false;
+    });
     let measurement = run(&on("sata", "noop", "warm=1", job));
     assert_eq!(measurement.device.read.ios, 0);
     // 300 ns for the call and 819 ns of copying.
@@ -346,7 +348,7 @@ fn a_warm_cache_answers_without_the_device() {
 #[test]
 fn read_failures_reach_the_reader() {
     let mut job = stream(Mix::Read, 64 * KIB);
-    *job.continue_on_error.of_mut(hoistway_workload::job::Direction::Read) = true;
+    *job.checks.continue_on_error.of_mut(hoistway_workload::job::Direction::Read) = true;
     let measurement = run(&on("ssd-lsi,error_ppm=20000", "noop", "", job));
     assert!(measurement.groups[0].read.errors["EIO"] > 5, "{:?}", measurement.groups[0].read.errors);
 }
@@ -355,7 +357,15 @@ fn read_failures_reach_the_reader() {
 fn frames_that_come_too_late_are_counted() {
     let late = |target: &str| {
         let job = Job::of(hoistway_workload::Program::parse("video").unwrap());
-        let mut question = on(target, "noop", "", Job { time_based: true, runtime_ns: Some(1 << 50), ..job });
+        let mut question = on(
+            target,
+            "noop",
+            "",
+            job.with(|job| {
+                job.times.time_based = true;
+                job.times.runtime_ns = Some(1 << 50);
+            }),
+        );
         question.runtime_ns = 2_000 * MS;
         run(&question).groups[0].late
     };

@@ -21,7 +21,7 @@ type Side = (u32, u32, u32);
 
 fn question(model: &str, scheduler: &str, sides: &[Side]) -> Experiment {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let job = |(_, depth, jobs): Side| Job { threads: jobs, ..random_reads(depth) };
+    let job = |(_, depth, jobs): Side| random_reads(depth).with(|job| job.threads = jobs);
     let groups = names.iter().zip(sides).map(|(name, side)| (*name, side.0, job(*side))).collect();
     let mut question = experiment(model, scheduler, groups);
     (question.ramp_ns, question.runtime_ns) = (RAMP_MS * MS, RUNTIME_MS * MS);
@@ -185,7 +185,8 @@ fn streams(count: usize) -> Vec<(&'static str, u32, Job)> {
 }
 
 fn eight_on_disk(job: &Job, readers: u32) -> Vec<(&'static str, u32, Job)> {
-    let group = |(name, weight): (&&'static str, u32)| (*name, weight * 100, Job { threads: readers, ..job.clone() });
+    let group =
+        |(name, weight): (&&'static str, u32)| (*name, weight * 100, job.clone().with(|job| job.threads = readers));
     NAMES.iter().zip(1..).map(group).collect()
 }
 
@@ -216,12 +217,13 @@ fn t35_streams_have_a_disk_one_at_a_time() {
 /// would be held to the bytes of the random reader.
 #[test]
 fn streams_of_one_group_beside_a_random_reader() {
-    let stream = |kib: u32, depth: u32, threads: u32| Job {
-        pattern: Pattern::Sequential { skip_bytes: 0 },
-        block_sizes: PerDirection::all(BlockSize::Fixed(kib * 1024)),
-        offset_increment: Amount::Bytes(8 << 30),
-        threads,
-        ..random_reads(depth)
+    let stream = |kib: u32, depth: u32, threads: u32| {
+        random_reads(depth).with(|job| {
+            job.shape.pattern = Pattern::Sequential { skip_bytes: 0 };
+            job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(kib * 1024));
+            job.area.offset_increment = Amount::Bytes(8 << 30);
+            job.threads = threads;
+        })
     };
     for (kib, depth, threads) in [(1024, 8, 4), (1024, 8, 1), (256, 4, 2), (128, 32, 1)] {
         let groups = || vec![("a", 100, random_reads(1)), ("b", 100, stream(kib, depth, threads))];
@@ -235,10 +237,11 @@ fn streams_of_one_group_beside_a_random_reader() {
 /// On an array the streams are not held to the bytes of a random reader that gains nothing by it.
 #[test]
 fn streams_on_an_array_beside_a_random_reader() {
-    let stream = |kib: u32| Job {
-        pattern: Pattern::Sequential { skip_bytes: 0 },
-        block_sizes: PerDirection::all(BlockSize::Fixed(kib * 1024)),
-        ..random_reads(4)
+    let stream = |kib: u32| {
+        random_reads(4).with(|job| {
+            job.shape.pattern = Pattern::Sequential { skip_bytes: 0 };
+            job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(kib * 1024));
+        })
     };
     for (model, kib) in [("raid5x12-stream", 64), ("raid5x12", 256)] {
         let groups = || {
@@ -264,7 +267,7 @@ fn streams_on_an_array_beside_a_random_reader() {
 fn t36_groups_of_buffered_readers() {
     // Readers of one group read different parts of its file, because a page read by one is in the
     // page cache for the others.
-    let apart = Job { offset_increment: Amount::Bytes(4 << 30), ..buffered_stream(Mix::Read) };
+    let apart = buffered_stream(Mix::Read).with(|job| job.area.offset_increment = Amount::Bytes(4 << 30));
     let of = |model: &str, scheduler: &str, runtime_s: u64| {
         let mut question = experiment(model, scheduler, eight_on_disk(&apart, 4));
         (question.ramp_ns, question.runtime_ns) = (20_000 * MS, runtime_s * 1_000 * MS);
@@ -299,15 +302,18 @@ fn t37_random_readers_use_the_whole_queue_of_a_disk() {
     // By default shares on a disk are exact: 4 readers of the heaviest group (8 of 36) permit 18 in
     // flight.
     let at_18: f64 =
-        megabytes(&on_disk("sata", "none", vec![("a", 100, Job { threads: 18, ..random_reads(1) })])).iter().sum();
+        megabytes(&on_disk("sata", "none", vec![("a", 100, random_reads(1).with(|job| job.threads = 18))]))
+            .iter()
+            .sum();
     println!("18 inside: {at_18:.3} MB/s");
     assert!(total >= 0.97 * at_18 && farthest(&got) <= 5.0, "{total} of {at_18} MB/s, {:?}", megabytes(&got));
 }
 
 #[test]
 fn t38_a_stream_beside_random_readers() {
-    let groups =
-        || vec![("stream", 100, buffered_stream(Mix::Read)), ("random", 100, Job { threads: 4, ..random_reads(1) })];
+    let groups = || {
+        vec![("stream", 100, buffered_stream(Mix::Read)), ("random", 100, random_reads(1).with(|job| job.threads = 4))]
+    };
     let (none, got) = (on_disk("sata", "none", groups()), on_disk("sata", "paternoster", groups()));
     println!("none {:?}, automatic {:?}", megabytes(&none), megabytes(&got));
     assert!(megabytes(&got)[0] >= 22.0 && megabytes(&none)[0] < 15.0);

@@ -21,12 +21,15 @@ fn question(model: &str, scheduler: &str, groups: Vec<(&str, u32, Job)>) -> Expe
 }
 
 fn of_size(bytes: u32, depth: u32) -> Job {
-    Job { block_sizes: PerDirection::all(BlockSize::Fixed(bytes)), ..random_reads(depth) }
+    random_reads(depth).with(|job| job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(bytes)))
 }
 
 /// Sequential writes of `kib` KiB.
 fn writes(kib: u32, depth: u32) -> Job {
-    Job { mix: Mix::Write, pattern: Pattern::Sequential { skip_bytes: 0 }, ..of_size(kib * KIB, depth) }
+    of_size(kib * KIB, depth).with(|job| {
+        job.shape.mix = Mix::Write;
+        job.shape.pattern = Pattern::Sequential { skip_bytes: 0 };
+    })
 }
 
 fn megabytes(measurement: &Measurement) -> Vec<f64> {
@@ -166,7 +169,8 @@ fn t23_a_reader_beside_a_write_bomb() {
 /// reader's request is the next.
 #[test]
 fn t24_a_reader_that_thinks() {
-    let thinking = || Job { think: Think { time_ns: 2 * MS, blocks: 1, ..Think::default() }, ..random_reads(1) };
+    let thinking =
+        || random_reads(1).with(|job| job.pacing.think = Think { time_ns: 2 * MS, blocks: 1, ..Think::default() });
     let pair = both(LINK, "give=3", || vec![("a", 100, thinking()), ("b", 100, random_reads(32))]);
     pair.print("thinks 2 ms");
     assert!(latency_us(&pair.ours, 50.0) <= latency_us(&pair.none, 50.0), "none's median");
@@ -199,7 +203,7 @@ fn t25_the_bound_of_latency_holds() {
 /// half, or all that it had without a scheduler.
 #[test]
 fn flushes_gain_nothing() {
-    let flushing = || Job { fsync_every: 1, ..writes(4, 1) };
+    let flushing = || writes(4, 1).with(|job| job.submission.fsync_every = 1);
     let pair = both(DIES, "give=3", || vec![("a", 100, random_reads(16)), ("b", 100, flushing())]);
     pair.print("flushes");
     let [reader, flusher] = megabytes(&pair.ours)[..] else { panic!("two groups") };
@@ -349,12 +353,13 @@ fn t40_probes_cost_a_disk_little() {
 /// the inner half is a fifth slower.
 #[test]
 fn t41_an_issuer_with_short_think_times_keeps_the_disk() {
-    let thinking = |first_byte: u64| Job {
-        think: Think { time_ns: 300_000, blocks: 1, ..Think::default() },
-        pattern: Pattern::Sequential { skip_bytes: 0 },
-        block_sizes: PerDirection::all(BlockSize::Fixed(64 * KIB)),
-        offset: Amount::Bytes(first_byte),
-        ..random_reads(1)
+    let thinking = |first_byte: u64| {
+        random_reads(1).with(|job| {
+            job.pacing.think = Think { time_ns: 300_000, blocks: 1, ..Think::default() };
+            job.shape.pattern = Pattern::Sequential { skip_bytes: 0 };
+            job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(64 * KIB));
+            job.area.offset = Amount::Bytes(first_byte);
+        })
     };
     let of = |groups: Vec<(&str, u32, Job)>| {
         let mut question = experiment("sata", "paternoster", groups);

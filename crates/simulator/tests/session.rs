@@ -13,7 +13,7 @@ fn whole(question: &Experiment) -> Measurement {
 }
 
 fn mixed(depth: u32) -> Job {
-    Job { mix: Mix::ReadWrite { read_percent: 70 }, ..random_reads(depth) }
+    random_reads(depth).with(|job| job.shape.mix = Mix::ReadWrite { read_percent: 70 })
 }
 
 /// Two groups of weights 100 and 300 for 300 ms.
@@ -90,7 +90,7 @@ fn a_deeper_load_with_larger_blocks_takes_the_place_of_the_first_one() {
     let mut session = Session::start(&question, &[]).unwrap();
     in_pieces(&mut session, 50 * MS);
     assert_eq!(session.figures().groups[0].outstanding, 1);
-    let large = Job { block_sizes: PerDirection::all(BlockSize::Fixed(64 * KIB)), ..mixed(200) };
+    let large = mixed(200).with(|job| job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(64 * KIB)));
     session.set_load(0, &[large]).unwrap();
     in_pieces(&mut session, 100 * MS);
     let figures = session.figures();
@@ -178,7 +178,10 @@ fn a_step_goes_to_the_next_dispatch() {
 fn a_scheduler_that_waits_says_for_what() {
     let think = hoistway_workload::job::Think { time_ns: 2 * MS, ..Default::default() };
     let pattern = hoistway_workload::job::Pattern::Sequential { skip_bytes: 0 };
-    let reader = Job { think, pattern, ..random_reads(1) };
+    let reader = random_reads(1).with(|job| {
+        job.pacing.think = think;
+        job.shape.pattern = pattern;
+    });
     let mut session = Session::start(&two("sata", "cfq@4.12", [reader.clone(), reader]), &[]).unwrap();
     let mut reasons = std::collections::BTreeSet::new();
     while !session.is_over() {
@@ -190,11 +193,11 @@ fn a_scheduler_that_waits_says_for_what() {
 
 #[test]
 fn what_a_session_cannot_do_is_refused() {
-    let mut question = two("ssd", "wfq", [random_reads(1), Job { direct: false, ..random_reads(1) }]);
+    let mut question = two("ssd", "wfq", [random_reads(1), random_reads(1).with(|job| job.submission.direct = false)]);
     let mut session = Session::start(&question, &[]).unwrap();
     assert!(session.set_load(1, &[random_reads(2)]).is_err(), "through the page cache");
-    assert!(session.set_load(0, &[Job { threads: 2, ..random_reads(2) }]).is_err(), "more threads");
-    let tiny = Job { size: Some(hoistway_workload::job::Amount::Bytes(1_000)), ..random_reads(1) };
+    assert!(session.set_load(0, &[random_reads(2).with(|job| job.threads = 2)]).is_err(), "more threads");
+    let tiny = random_reads(1).with(|job| job.area.size = Some(hoistway_workload::job::Amount::Bytes(1_000)));
     assert!(session.set_load(0, &[tiny]).is_err(), "an area smaller than a block");
     assert!(session.set_tunable("no_such", "1").is_err());
     question.limiters = vec!["throttle".parse().unwrap()];

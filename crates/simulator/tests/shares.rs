@@ -4,7 +4,6 @@ mod experiments;
 
 use experiments::{MS, experiment, random_reads, run};
 use hoistway_experiment::{GroupPriority, Measurement};
-use hoistway_workload::Job;
 
 /// Bytes of each group per unit of weight, relative to the mean of all groups.
 fn relative_shares(measurement: &Measurement) -> Vec<f64> {
@@ -85,7 +84,8 @@ fn levels_of_groups_share_a_disks_time() {
         let groups = ["a", "b", "c"].into_iter().zip(expected);
         // Many readers with one request each: of a deep queue up to 16 requests would be dispatched
         // at once, whatever the slice.
-        let groups = groups.map(|(path, weight)| (path, weight, Job { threads: 25, ..random_reads(1) })).collect();
+        let groups =
+            groups.map(|(path, weight)| (path, weight, random_reads(1).with(|job| job.threads = 25))).collect();
         let mut question = experiment("sata", scheduler, groups);
         for (group, level) in question.groups.iter_mut().zip(levels) {
             group.group_priority = Some(GroupPriority::new(level).expect("a level"));

@@ -7,7 +7,6 @@ mod experiments;
 
 use experiments::{KIB, MS, buffered_stream, experiment, random_reads, run};
 use hoistway_experiment::Machine;
-use hoistway_workload::Job;
 use hoistway_workload::job::{Amount, BlockSize, Mix, PerDirection, Think};
 
 /// The result of a scheduler: MB/s of the writer, mean and median latency of the reader in ms.
@@ -20,9 +19,16 @@ struct Given {
 fn under(scheduler: &str, with_reader: bool) -> Given {
     let size = |bytes| Some(Amount::Bytes(bytes));
     let blocks = PerDirection::all(BlockSize::Fixed(1_024 * KIB));
-    let bomb = Job { block_sizes: blocks, size: size(1_000 << 20), ..buffered_stream(Mix::Write) };
+    let bomb = buffered_stream(Mix::Write).with(|job| {
+        job.shape.block_sizes = blocks;
+        job.area.size = size(1_000 << 20);
+    });
     let think = Think { time_ns: 100 * MS, ..Think::default() };
-    let reader = Job { think, direct: false, size: size(20 << 30), ..random_reads(1) };
+    let reader = random_reads(1).with(|job| {
+        job.pacing.think = think;
+        job.submission.direct = false;
+        job.area.size = size(20 << 30);
+    });
     let mut groups = vec![("bomb", 100, bomb)];
     if with_reader {
         groups.push(("reader", 100, reader));

@@ -170,17 +170,18 @@ pub fn demand_of(groups: &[&Group], due: &[f64], host_ns: Nanos) -> Result<(Vec<
         let mut think_ns = 0;
         for job in &group.jobs {
             closed(job).map_err(|why| format!("{}: {why}", group.path))?;
-            let one = Job {
-                name: String::new(),
-                threads: 1,
-                iodepth: 1,
-                engine: Engine::Async,
-                think: hoistway_experiment::job::Think::default(),
-                output: Default::default(),
-                ..job.clone()
-            };
+            let one = job.clone().with(|it| {
+                it.name = String::new();
+                it.threads = 1;
+                it.submission.iodepth = 1;
+                it.submission.engine = Engine::Async;
+                it.pacing.think = hoistway_experiment::job::Think::default();
+                it.output = Default::default();
+            });
             let is_other = |known: &Job| {
-                known.pattern != one.pattern || known.mix != one.mix || known.block_sizes != one.block_sizes
+                known.shape.pattern != one.shape.pattern
+                    || known.shape.mix != one.shape.mix
+                    || known.shape.block_sizes != one.shape.block_sizes
             };
             if kind.as_ref().is_some_and(is_other) {
                 return Err(
@@ -189,7 +190,7 @@ pub fn demand_of(groups: &[&Group], due: &[f64], host_ns: Nanos) -> Result<(Vec<
             }
             kind.get_or_insert(one);
             outstanding += job.effective_depth() * job.threads;
-            think_ns = think_ns.max(job.think.time_ns);
+            think_ns = think_ns.max(job.pacing.think.time_ns);
         }
         let think_ns = (host_ns + think_ns) as f64;
         tenants.push(Tenant { weight: share.max(1e-6) * 1e3, outstanding: f64::from(outstanding), think_ns });
@@ -199,18 +200,18 @@ pub fn demand_of(groups: &[&Group], due: &[f64], host_ns: Nanos) -> Result<(Vec<
 
 /// Whether a job is a closed loop that keeps a fixed number of requests outstanding.
 fn closed(job: &Job) -> Result<(), &'static str> {
-    if job.program.is_some() || job.replay.is_some() {
+    if job.source.program.is_some() || job.source.replay.is_some() {
         return Err("the number of outstanding requests of a program or a recording varies");
     }
-    if !job.direct {
+    if !job.submission.direct {
         return Err("it uses the page cache, which determines the number of outstanding requests");
     }
-    let rates = [job.rate_bytes_per_s.read, job.rate_bytes_per_s.write, job.rate_bytes_per_s.trim];
-    let ios = [job.rate_ios_per_s.read, job.rate_ios_per_s.write, job.rate_ios_per_s.trim];
+    let rates = [job.pacing.rate_bytes_per_s.read, job.pacing.rate_bytes_per_s.write, job.pacing.rate_bytes_per_s.trim];
+    let ios = [job.pacing.rate_ios_per_s.read, job.pacing.rate_ios_per_s.write, job.pacing.rate_ios_per_s.trim];
     if rates.iter().any(|rate| *rate > 0) || ios.iter().any(|rate| *rate > 0) {
         return Err("it has its own rate limit");
     }
-    if !matches!(job.mix, Mix::Read) {
+    if !matches!(job.shape.mix, Mix::Read) {
         return Err("the cost of a write depends on the writes before it");
     }
     Ok(())
@@ -222,7 +223,7 @@ pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curv
         workload: "population".to_owned(),
         scheduler: SchedulerSpec::named("none"),
         limiters: Vec::new(),
-        groups: vec![Group::new("all", Weight::DEFAULT, vec![Job { threads: population, ..job.clone() }])].into(),
+        groups: vec![Group::new("all", Weight::DEFAULT, vec![job.clone().with(|job| job.threads = population)])].into(),
         threads: 1,
         set: 1,
         ramp_ns: 100 * MILLISECOND,
@@ -245,7 +246,7 @@ pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curv
             .map_err(|refusal| format!("the device refuses a single population: {}", refusal.message))?;
         let mut measured = host.run(&experiment, &mut Unattended).map_err(|error| format!("{error:?}"))?;
         if measured.target.rotational {
-            if matches!(job.pattern, Pattern::Sequential { .. }) {
+            if matches!(job.shape.pattern, Pattern::Sequential { .. }) {
                 return Err("on a rotational disk the cost of a request depends on the one before it".to_owned());
             }
             // Enough for a few hundred requests per second.

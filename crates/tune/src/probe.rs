@@ -181,11 +181,10 @@ impl Probe {
             Probe::Depth(depth) => alone(random(depth, false)),
             Probe::Bandwidth => alone(streams(1, MIB, 8, false)),
             Probe::Zone(percent) => {
-                let zone = Job {
-                    offset: Amount::Percent(percent),
-                    size: Some(Amount::Percent(1)),
-                    ..sequential(64 * KIB, 16, false)
-                };
+                let zone = sequential(64 * KIB, 16, false).with(|job| {
+                    job.area.offset = Amount::Percent(percent);
+                    job.area.size = Some(Amount::Percent(1));
+                });
                 alone(zone)
             }
             Probe::AmongReaders => vec![rooted(READER, vec![random(1, false)]), others(false)],
@@ -252,7 +251,7 @@ impl Cost {
             Cost::Sequential { write, depth } => sequential(4 * KIB, depth, write),
             Cost::Random { write, depth } => random(depth, write),
             Cost::Paced { write, ios_per_s } => {
-                Job { rate_ios_per_s: PerDirection::all(ios_per_s), ..random(Self::PACED_DEPTH, write) }
+                random(Self::PACED_DEPTH, write).with(|job| job.pacing.rate_ios_per_s = PerDirection::all(ios_per_s))
             }
         }
     }
@@ -271,24 +270,23 @@ fn others(write: bool) -> Group {
 }
 
 fn base(block_bytes: u32, depth: u32, write: bool) -> Job {
-    Job {
-        name: "io".to_owned(),
-        mix: if write { Mix::Write } else { Mix::Read },
-        block_sizes: PerDirection::all(BlockSize::Fixed(block_bytes)),
-        file: AREA.to_owned(),
-        offset: Amount::Percent(10),
-        size: Some(Amount::Percent(80)),
-        engine: if depth > 1 { Engine::Async } else { Engine::Sync },
-        iodepth: depth,
-        direct: true,
-        time_based: true,
-        runtime_ns: Some(ENDLESS_NS),
-        ..Job::default()
-    }
+    Job::default().with(|job| {
+        job.name = "io".to_owned();
+        job.shape.mix = if write { Mix::Write } else { Mix::Read };
+        job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(block_bytes));
+        job.area.file = AREA.to_owned();
+        job.area.offset = Amount::Percent(10);
+        job.area.size = Some(Amount::Percent(80));
+        job.submission.engine = if depth > 1 { Engine::Async } else { Engine::Sync };
+        job.submission.iodepth = depth;
+        job.submission.direct = true;
+        job.times.time_based = true;
+        job.times.runtime_ns = Some(ENDLESS_NS);
+    })
 }
 
 fn random(depth: u32, write: bool) -> Job {
-    Job { pattern: Pattern::Random { run: 1, repeat_offset: false }, ..base(4 * KIB, depth, write) }
+    base(4 * KIB, depth, write).with(|job| job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false })
 }
 
 fn sequential(block_bytes: u32, depth: u32, write: bool) -> Job {
@@ -297,7 +295,10 @@ fn sequential(block_bytes: u32, depth: u32, write: bool) -> Job {
 
 /// `count` threads, each in its own part of the device.
 fn streams(count: u32, block_bytes: u32, depth: u32, write: bool) -> Job {
-    Job { threads: count, placement: Placement::Split, ..sequential(block_bytes, depth, write) }
+    sequential(block_bytes, depth, write).with(|job| {
+        job.threads = count;
+        job.area.placement = Placement::Split;
+    })
 }
 
 #[cfg(test)]
@@ -323,7 +324,7 @@ mod tests {
         for probe in probes {
             let experiment = probe.experiment(&device(1), &SchedulerSpec::named("none"), &[], TIMING, 0);
             assert_eq!(experiment.check(), Ok(()), "{probe:?}");
-            let writes = experiment.issuers().any(|place| place.job.mix.has_writes());
+            let writes = experiment.issuers().any(|place| place.job.shape.mix.has_writes());
             assert_eq!(writes, probe.writes(), "{probe:?}");
         }
     }

@@ -55,11 +55,11 @@ impl Pacer {
     /// The pacer of a job; `None` if it has no rate.
     pub fn new(job: &Job, random: Stream) -> Option<Self> {
         let by_direction = Direction::ALL.map(|direction| Pacing {
-            bytes_per_s: *job.rate_bytes_per_s.of(direction),
-            ios_per_s: u64::from(*job.rate_ios_per_s.of(direction)),
+            bytes_per_s: *job.pacing.rate_bytes_per_s.of(direction),
+            ios_per_s: u64::from(*job.pacing.rate_ios_per_s.of(direction)),
             ..Pacing::default()
         });
-        let poisson = job.rate_process == RateProcess::Poisson;
+        let poisson = job.pacing.rate_process == RateProcess::Poisson;
         by_direction.iter().any(Pacing::is_paced).then_some(Self { by_direction, poisson, random })
     }
 

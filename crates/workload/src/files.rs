@@ -35,7 +35,7 @@ struct File {
 
 /// The parts of its files that a thread uses; each may be too small for any block.
 pub fn regions(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Vec<Region> {
-    let count = u64::from(job.files.max(1));
+    let count = u64::from(job.area.files.max(1));
     let mut sizes = FileSizes::new(job, thread, seed);
     if count == 1 {
         let part = part_of(job, thread, area_bytes);
@@ -43,7 +43,7 @@ pub fn regions(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Vec<Region
     }
     let each_bytes = bytes_of_each(count, area_bytes);
     // Sizes of the job apply to all its files together.
-    let of_one = Job { size: job.size.map(|size| size.part(count)), ..job.clone() };
+    let of_one = job.clone().with(|it| it.area.size = job.area.size.map(|size| size.part(count)));
     let part = part_of(&of_one, thread, each_bytes);
     let mut moved = |index: u64| {
         let base = index * each_bytes;
@@ -65,7 +65,7 @@ impl FileSizes {
             let count = most_bytes.saturating_sub(least_bytes).saturating_add(1);
             (least_bytes, count, Stream::of(job.seed.unwrap_or(seed), &path))
         };
-        Self { range: job.least_file_bytes.zip(job.file_bytes).map(of) }
+        Self { range: job.area.least_file_bytes.zip(job.area.file_bytes).map(of) }
     }
 
     /// The region up to the end of the next file, which begins at `base`.
@@ -88,13 +88,13 @@ fn bytes_of_each(count: u64, area_bytes: u64) -> u64 {
 /// thread's own file. A file that only this thread uses is laid out to the end of the region,
 /// unless the region is a share of the file.
 pub(crate) fn whole_file(job: &Job, region: Region, area_bytes: u64) -> Region {
-    if job.placement == Placement::Split {
+    if job.area.placement == Placement::Split {
         return region;
     }
-    let each_bytes = bytes_of_each(job.files.max(1).into(), area_bytes).max(1);
+    let each_bytes = bytes_of_each(job.area.files.max(1).into(), area_bytes).max(1);
     let start_bytes = region.start_bytes / each_bytes * each_bytes;
-    let is_share = job.size.is_none_or(|size| matches!(size, Amount::Percent(_)));
-    let ends_with_region = job.least_file_bytes.is_some() || job.placement == Placement::Own && !is_share;
+    let is_share = job.area.size.is_none_or(|size| matches!(size, Amount::Percent(_)));
+    let ends_with_region = job.area.least_file_bytes.is_some() || job.area.placement == Placement::Own && !is_share;
     let end_bytes = if ends_with_region { region.end_bytes } else { start_bytes + each_bytes };
     Region { start_bytes, end_bytes }
 }
@@ -113,8 +113,8 @@ impl Files {
             [one] => vec![file(one, random.clone())],
             many => many.iter().map(|region| file(region, Stream::new(random.next()))).collect(),
         };
-        let run = job.file_run.max(1);
-        Self { each, order: job.file_order, run, run_left: 0, current: 0, random }
+        let run = job.area.file_run.max(1);
+        Self { each, order: job.area.file_order, run, run_left: 0, current: 0, random }
     }
 
     /// Starts a new pass over all files.

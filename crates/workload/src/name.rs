@@ -92,7 +92,7 @@ fn did_you_mean(given: &str) -> String {
 ///
 /// let named = name::parse("bsw:size=1g,fsync=8").unwrap();
 /// let job = &named.jobs[0];
-/// assert_eq!((job.mix, job.direct, job.fsync_every), (Mix::Write, false, 8));
+/// assert_eq!((job.shape.mix, job.submission.direct, job.submission.fsync_every), (Mix::Write, false, 8));
 /// let wrong = name::parse("bsw:fsnyc=8").unwrap_err();
 /// assert!(wrong.to_string().contains("fsync"), "{wrong}");
 /// ```
@@ -111,10 +111,10 @@ pub fn parse(text: &str) -> Result<Named, BadName> {
         // Name of the step within a sequence of jobs.
         let step = job.name.clone();
         if let Some(overrides) = overrides {
-            let does = (job.mix, job.pattern);
+            let does = (job.shape.mix, job.shape.pattern);
             let (changed, notes) =
                 fio::override_job(job, overrides, &format!("workload {plain}")).map_err(BadName::Overrides)?;
-            if is_sequence && (changed.mix, changed.pattern) != does {
+            if is_sequence && (changed.shape.mix, changed.shape.pattern) != does {
                 return Err(fixed_direction(&plain, overrides));
             }
             named.notes.extend(notes.into_iter().filter(|note| !named.notes.contains(note)).collect::<Vec<_>>());
@@ -124,7 +124,7 @@ pub fn parse(text: &str) -> Result<Named, BadName> {
         if let Some(before) = before.replace(job.name.clone()) {
             // A later phase would make the job wait for the jobs of all other groups as well, some
             // of which never end; `wait_for` names only the previous step.
-            job.wait_for = before;
+            job.course.wait_for = before;
         }
         named.jobs.push(job);
     }
@@ -140,16 +140,17 @@ fn fixed_direction(name: &str, overrides: &str) -> BadName {
 }
 
 fn ends_by_itself(job: &Job) -> bool {
-    !matches!(job.program, Some(program::Program::Dbench(_) | program::Program::Video(_)))
+    !matches!(job.source.program, Some(program::Program::Dbench(_) | program::Program::Video(_)))
 }
 
 fn jobs_of(name: &str) -> Option<Vec<Job>> {
-    let stream = |bytes, mix| Job {
-        name: name.to_owned(),
-        mix,
-        placement: Placement::Split,
-        block_sizes: PerDirection::all(BlockSize::Fixed(bytes)),
-        ..Job::default()
+    let stream = |bytes, mix| {
+        Job::default().with(|job| {
+            job.name = name.to_owned();
+            job.shape.mix = mix;
+            job.area.placement = Placement::Split;
+            job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(bytes));
+        })
     };
     match name {
         "dd" => Some(vec![stream(1 << 20, Mix::Read)]),
@@ -158,7 +159,11 @@ fn jobs_of(name: &str) -> Option<Vec<Job>> {
             // and they are merged when they are written back.
             let phase = |step: &str, mix, end_fsync| {
                 let size = Some(Amount::Bytes(1 << 30));
-                Job { name: step.to_owned(), size, end_fsync, ..stream(4 << 10, mix) }
+                stream(4 << 10, mix).with(|job| {
+                    job.name = step.to_owned();
+                    job.area.size = size;
+                    job.submission.end_fsync = end_fsync;
+                })
             };
             // The writing and the rewriting step end with an fsync, as bonnie++ syncs after
             // writing, so the time of both includes the writes to the device.
@@ -172,7 +177,7 @@ fn jobs_of(name: &str) -> Option<Vec<Job>> {
             let program = program::ALL.into_iter().find(|program| program.name() == name);
             program
                 .map(Job::of)
-                .or_else(|| Some(Job { name: name.to_owned(), ..of_code(&code(name))? }))
+                .or_else(|| Some(of_code(&code(name))?.with(|job| job.name = name.to_owned())))
                 .map(|job| vec![job])
         }
     }
@@ -200,19 +205,17 @@ fn of_code(code: &str) -> Option<Job> {
         'm' => Mix::ReadWrite { read_percent: 50 },
         _ => return None,
     };
-    Some(Job {
-        name: code.to_owned(),
-        mix,
-        pattern,
-        placement,
-        // Draws are uniform: threads share the file, so no thread could keep a map of visited
+    Some(Job::default().with(|job| {
+        job.name = code.to_owned();
+        job.shape.mix = mix;
+        job.shape.pattern = pattern;
+        job.area.placement = placement; // Draws are uniform: threads share the file, so no thread could keep a map of visited
         // blocks.
-        random_map: false,
-        block_sizes: PerDirection::all(BlockSize::Fixed(if is_direct { 32 << 10 } else { 4 << 10 })),
-        engine: Engine::Sync,
-        direct: is_direct,
-        ..Job::default()
-    })
+        job.shape.random_map = false;
+        job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(if is_direct { 32 << 10 } else { 4 << 10 }));
+        job.submission.engine = Engine::Sync;
+        job.submission.direct = is_direct;
+    }))
 }
 
 #[cfg(test)]
@@ -229,7 +232,7 @@ mod tests {
         for code in CODES {
             let named = parse(code).expect(code);
             let job = only(named.clone());
-            assert_eq!((job.direct, job.name.as_str(), named.notes.len()), (code.starts_with('d'), code, 0));
+            assert_eq!((job.submission.direct, job.name.as_str(), named.notes.len()), (code.starts_with('d'), code, 0));
             assert_eq!(parse(&code.to_uppercase()).expect(code), named);
         }
     }
@@ -246,7 +249,11 @@ mod tests {
             }
             let options = fio::override_job(Job::default(), &format!("rw={name}"), "a job").expect(name).0;
             let job = only(parse(name).expect(name));
-            assert_eq!((job.mix, job.pattern), (options.mix, options.pattern), "as in fio: {name}");
+            assert_eq!(
+                (job.shape.mix, job.shape.pattern),
+                (options.shape.mix, options.shape.pattern),
+                "as in fio: {name}"
+            );
         }
         assert_eq!((code("startup:app=xterm"), code("read.fio")), ("startup:app=xterm".into(), "read.fio".into()));
     }
@@ -263,14 +270,25 @@ mod tests {
         let job = only(parse("drr:bs=4k,iodepth=32").expect("right settings"));
         let name = "drr:bs=4k,iodepth=32".to_owned();
         let block_sizes = PerDirection::all(BlockSize::Fixed(4096));
-        assert_eq!(job, Job { name, block_sizes, iodepth: 32, engine: Engine::Async, ..plain });
+        assert_eq!(
+            job,
+            plain.with(|job| {
+                job.name = name;
+                job.shape.block_sizes = block_sizes;
+                job.submission.iodepth = 32;
+                job.submission.engine = Engine::Async;
+            })
+        );
     }
 
     #[test]
     fn a_triple_in_a_setting_keeps_its_commas() {
         let job = only(parse("drm:bs=4k,16k,rwmixread=70").expect("right settings"));
-        assert_eq!((job.block_sizes.read, job.block_sizes.write), (BlockSize::Fixed(4096), BlockSize::Fixed(16_384)));
-        assert_eq!(job.mix, Mix::ReadWrite { read_percent: 70 });
+        assert_eq!(
+            (job.shape.block_sizes.read, job.shape.block_sizes.write),
+            (BlockSize::Fixed(4096), BlockSize::Fixed(16_384))
+        );
+        assert_eq!(job.shape.mix, Mix::ReadWrite { read_percent: 70 });
     }
 
     #[test]

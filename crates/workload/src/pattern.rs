@@ -65,28 +65,28 @@ impl Offsets {
     pub fn new(job: &Job, region: Region, file: Region, mut random: Stream) -> Self {
         let bytes = region.end_bytes - region.start_bytes;
         let aligns = Direction::ALL.map(|direction| {
-            let given = *job.block_align_bytes.of(direction);
-            u64::from(if given > 0 { given } else { job.block_sizes.of(direction).smallest_bytes() }).max(1)
+            let given = *job.shape.block_align_bytes.of(direction);
+            u64::from(if given > 0 { given } else { job.shape.block_sizes.of(direction).smallest_bytes() }).max(1)
         });
         let blocks = aligns.map(|align| (bytes / align).max(1));
-        let first = job.mix.directions().first().map_or(0, |direction| *direction as usize);
+        let first = job.shape.mix.directions().first().map_or(0, |direction| *direction as usize);
         let once = job.uses_random_map().then(|| Once::new(blocks[first], &mut random));
         let visited = (job.trims_to_map() && blocks[first] <= Visited::MOST_BLOCKS)
             .then(|| Box::new(Visited::new(blocks[first])));
-        let ranks = (job.distribution != Distribution::Uniform).then(|| {
+        let ranks = (job.shape.distribution != Distribution::Uniform).then(|| {
             let of = |direction: Direction| {
                 let size = (blocks[direction as usize], aligns[direction as usize]);
-                Ranks::new(&job.distribution, job.centre_millionths, direction, size)
+                Ranks::new(&job.shape.distribution, job.shape.centre_millionths, direction, size)
             };
             Box::new(Direction::ALL.map(of))
         });
-        let zone = job.zones.map(|zones| Box::new(Zone { zones, start_bytes: region.start_bytes, done_bytes: 0 }));
-        let percent = job.random_percent;
+        let zone = job.area.zones.map(|zones| Box::new(Zone { zones, start_bytes: region.start_bytes, done_bytes: 0 }));
+        let percent = job.shape.random_percent;
         Self {
             region,
             file,
-            wraps: job.time_based,
-            pattern: job.pattern,
+            wraps: job.times.time_based,
+            pattern: job.shape.pattern,
             random_percent: [percent.read, percent.write, percent.trim],
             align_bytes: aligns,
             blocks,
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn a_map_visits_every_block_once_per_pass_and_in_another_order_in_the_next() {
         for blocks in [1_u64, 2, 3, 1000, 4096, 4097] {
-            let job = Job { pattern: Pattern::Random { run: 1, repeat_offset: false }, ..Job::default() };
+            let job = Job::default().with(|job| job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false });
             let mut offsets = offsets(&job, blocks * 4096);
             let count = usize::try_from(blocks).expect("small");
             let (first, second) = (take(&mut offsets, count), take(&mut offsets, count));
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn the_map_looks_random_neighbours_in_time_are_far_apart() {
-        let job = Job { pattern: Pattern::Random { run: 1, repeat_offset: false }, ..Job::default() };
+        let job = Job::default().with(|job| job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false });
         let places = take(&mut offsets(&job, 4096 * 100_000), 100_000);
         let mean: u64 = places.windows(2).map(|pair| pair[0].abs_diff(pair[1]) / 4096).sum::<u64>() / 99_999;
         // Two uniform points are a third of the range apart on average: 33,333; 5 % tolerance.
@@ -411,8 +411,10 @@ mod tests {
 
     #[test]
     fn a_block_that_would_stick_out_moves_down() {
-        let job =
-            Job { pattern: Pattern::Random { run: 1, repeat_offset: false }, random_map: false, ..Job::default() };
+        let job = Job::default().with(|job| {
+            job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false };
+            job.shape.random_map = false;
+        });
         let mut offsets = offsets(&job, 65_536);
         for _ in 0..1000 {
             let offset = offsets.next(Direction::Read, 16_384, true);

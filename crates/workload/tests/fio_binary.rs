@@ -217,7 +217,7 @@ fn t20_files_and_zones_go_in_the_order_of_fio() {
         let theirs = order_of_fio(directory, name, &text);
         let job = fio::parse("t.fio", text.as_bytes(), &Surroundings::none()).expect("a right file").jobs.remove(0);
         let area_bytes = job.wanted_area_bytes().expect("a size");
-        let each_bytes = area_bytes / u64::from(job.files);
+        let each_bytes = area_bytes / u64::from(job.area.files);
         let mut issuer = Issuer::new(&job, 0, area_bytes, 1).expect("it fits");
         let mut ours = Vec::new();
         while let Next::Issue(io) = issuer.next(0) {

@@ -77,7 +77,11 @@ fn named(text: &str) -> Vec<Job> {
 
 #[test]
 fn t09_1_a_full_thread_takes_all_completions_and_refills_one_at_a_time() {
-    let job = Job { engine: Engine::Async, iodepth: 4, direct: true, ..Job::default() };
+    let job = Job::default().with(|job| {
+        job.submission.engine = Engine::Async;
+        job.submission.iodepth = 4;
+        job.submission.direct = true;
+    });
     let mut issuer = issuer(&job, MIB);
     let first: Vec<u32> = (0..4)
         .map(|_| match issuer.next(0) {
@@ -114,18 +118,17 @@ fn t09_1_psync_has_one_call_and_so_has_buffered_libaio() {
 #[test]
 fn t09_1_think_time_follows_the_completion_of_each_block() {
     let think = Think { time_ns: 7 * MILLISECOND, blocks: 1, counts_issued: false, io_time_ns: 0 };
-    let seen = run(&mut issuer(&Job { think, ..Job::default() }, MIB), 20, |_, _| 100);
+    let seen = run(&mut issuer(&Job::default().with(|job| job.pacing.think = think), MIB), 20, |_, _| 100);
     assert!(seen.windows(2).all(|pair| pair[1].issued_ns == pair[0].done_ns + 7 * MILLISECOND));
 }
 
 #[test]
 fn t09_1_a_rate_in_bytes_sets_the_time_of_each_call_at_any_latency() {
     // 64 KiB at 1 MiB/s: one call every 62.5 ms.
-    let job = Job {
-        rate_bytes_per_s: PerDirection::all(MIB),
-        block_sizes: PerDirection::all(BlockSize::Fixed(64 << 10)),
-        ..Job::default()
-    };
+    let job = Job::default().with(|job| {
+        job.pacing.rate_bytes_per_s = PerDirection::all(MIB);
+        job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(64 << 10));
+    });
     let seen =
         run(&mut issuer(&job, 8 * MIB), 100, |index, _| if index == 10 { 200 * MILLISECOND } else { MILLISECOND });
     let due = |index: usize| index as u64 * SECOND / 16;
@@ -141,7 +144,11 @@ fn t09_1_a_rate_in_bytes_sets_the_time_of_each_call_at_any_latency() {
 #[test]
 fn t09_1_the_backlog_of_a_rate_is_cut_to_one_second() {
     let rate = PerDirection { read: 100_u32, ..PerDirection::all(0) };
-    let job = Job { rate_ios_per_s: rate, time_based: true, runtime_ns: Some(20 * SECOND), ..Job::default() };
+    let job = Job::default().with(|job| {
+        job.pacing.rate_ios_per_s = rate;
+        job.times.time_based = true;
+        job.times.runtime_ns = Some(20 * SECOND);
+    });
     // The fifth call takes ten seconds; afterwards one second's worth is caught up, nine seconds'
     // worth is dropped.
     let seen = run(&mut issuer(&job, MIB), usize::MAX, |index, _| if index == 4 { 10 * SECOND } else { MICROSECOND });
@@ -155,7 +162,12 @@ fn t09_1_the_backlog_of_a_rate_is_cut_to_one_second() {
 #[test]
 fn t09_1_clones_have_seeds_of_their_own_and_random_blocks_may_repeat() {
     let pattern = Pattern::Random { run: 1, repeat_offset: false };
-    let job = Job { threads: 4, pattern, random_map: false, number_ios: Some(256), ..Job::default() };
+    let job = Job::default().with(|job| {
+        job.threads = 4;
+        job.shape.pattern = pattern;
+        job.shape.random_map = false;
+        job.area.number_ios = Some(256);
+    });
     let offsets = |thread| -> Vec<u64> {
         let mut issuer = Issuer::new(&job, thread, MIB, 1).expect("it fits");
         run(&mut issuer, usize::MAX, |_, _| 1).iter().map(|seen| seen.io.offset_bytes).collect()
@@ -176,7 +188,10 @@ fn t09_1_clones_have_seeds_of_their_own_and_random_blocks_may_repeat() {
 
 #[test]
 fn t09_2_a_rewrite_reads_each_block_and_writes_it_back() {
-    let job = Job { mix: Mix::Rewrite, end_fsync: true, ..Job::default() };
+    let job = Job::default().with(|job| {
+        job.shape.mix = Mix::Rewrite;
+        job.submission.end_fsync = true;
+    });
     let seen = run(&mut issuer(&job, MIB), usize::MAX, |_, _| 10);
     assert_eq!(seen.len(), 2 * 256 + 1);
     for (index, pair) in seen.chunks_exact(2).enumerate() {
@@ -191,15 +206,14 @@ fn t09_2_a_rewrite_reads_each_block_and_writes_it_back() {
 fn t09_2_a_deep_rewrite_writes_no_block_before_it_has_come() {
     let pattern = Pattern::Random { run: 1, repeat_offset: false };
     for (loops, pattern) in [(1, Pattern::default()), (2, pattern)] {
-        let job = Job {
-            mix: Mix::Rewrite,
-            engine: Engine::Async,
-            iodepth: 8,
-            direct: true,
-            loops,
-            pattern,
-            ..Job::default()
-        };
+        let job = Job::default().with(|job| {
+            job.shape.mix = Mix::Rewrite;
+            job.submission.engine = Engine::Async;
+            job.submission.iodepth = 8;
+            job.submission.direct = true;
+            job.area.loops = loops;
+            job.shape.pattern = pattern;
+        });
         // Every third I/O is slow, so that blocks complete out of order.
         let seen = run(&mut issuer(&job, MIB), usize::MAX, |index, _| if index % 3 == 0 { 95 } else { 10 });
         let of = |operation| seen.iter().filter(move |one| one.io.operation == operation);
@@ -220,7 +234,13 @@ fn t09_2_a_deep_rewrite_writes_no_block_before_it_has_come() {
 #[test]
 fn t09_2_a_block_that_cannot_be_read_is_left_as_it_is() {
     let continue_on_error = PerDirection { read: true, ..PerDirection::all(false) };
-    let mut issuer = issuer(&Job { mix: Mix::Rewrite, continue_on_error, ..Job::default() }, 8192);
+    let mut issuer = issuer(
+        &Job::default().with(|job| {
+            job.shape.mix = Mix::Rewrite;
+            job.checks.continue_on_error = continue_on_error;
+        }),
+        8192,
+    );
     let (mut seen, mut in_flight) = (Vec::new(), VecDeque::new());
     loop {
         match issuer.next(0) {
@@ -243,19 +263,19 @@ fn t09_2_a_block_that_cannot_be_read_is_left_as_it_is() {
 fn t09_2_a_rewrite_is_a_word_of_job_files() {
     let text = "[j]\nnumjobs=1\nsize=1048576\nrw=randrewrite\nbs=4096\niodepth=1\nioengine=psync\n";
     let jobs = parse(text);
-    assert_eq!(jobs[0].mix, Mix::Rewrite);
+    assert_eq!(jobs[0].shape.mix, Mix::Rewrite);
     assert_eq!(fio::show(&jobs), text);
 }
 
 #[test]
 fn t09_2_dd_reads_its_part_once_through_the_cache() {
     let jobs = named("dd:size=4m,numjobs=2");
-    assert_eq!((jobs.len(), jobs[0].direct, jobs[0].wanted_area_bytes()), (1, false, Some(8 * MIB)));
+    assert_eq!((jobs.len(), jobs[0].submission.direct, jobs[0].wanted_area_bytes()), (1, false, Some(8 * MIB)));
     let mut second = Issuer::new(&jobs[0], 1, 8 * MIB, 1).expect("it fits");
     let offsets: Vec<u64> =
         run(&mut second, usize::MAX, |_, _| 5).iter().map(|seen| seen.io.offset_bytes / MIB).collect();
     assert_eq!(offsets, [4, 5, 6, 7]);
-    assert_eq!(named("dd:rw=write")[0].mix, Mix::Write);
+    assert_eq!(named("dd:rw=write")[0].shape.mix, Mix::Write);
 }
 
 #[test]
@@ -264,10 +284,12 @@ fn t09_2_bonnie_is_three_jobs_over_one_file_that_wait_for_each_other() {
     for job in &mut jobs {
         job.group = "a".to_owned();
     }
-    let waits: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.wait_for.as_str())).collect();
+    let waits: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.course.wait_for.as_str())).collect();
     let (write, rewrite) = ("bonnie:size=64k,bs=8k.write", "bonnie:size=64k,bs=8k.rewrite");
     assert_eq!(waits, [(write, ""), (rewrite, write), ("bonnie:size=64k,bs=8k.read", rewrite)]);
-    assert!(jobs.iter().all(|job| job.area_name(0) == jobs[0].area_name(0) && job.size == Some(Amount::Bytes(65_536))));
+    assert!(
+        jobs.iter().all(|job| job.area_name(0) == jobs[0].area_name(0) && job.area.size == Some(Amount::Bytes(65_536)))
+    );
     let operations = |job: &Job| -> String {
         let seen = run(&mut issuer(job, MIB), usize::MAX, |_, _| 10);
         seen.iter().map(|seen| format!("{:?}", seen.io.operation).remove(0)).collect()
@@ -289,7 +311,7 @@ fn dbench(text: &str, area_bytes: u64) -> (Job, Vec<Io>) {
 fn t09_2_dbench_has_the_ratios_of_its_recipe() {
     // 4000 files, about 28,000 writes.
     let (job, ios) = dbench("dbench:files=4000", 4000 << 19);
-    assert_eq!((job.direct, job.wanted_area_bytes()), (false, Some(4000 << 19)));
+    assert_eq!((job.submission.direct, job.wanted_area_bytes()), (false, Some(4000 << 19)));
     let count = |call, operation| ios.iter().filter(|io| (io.call, io.operation) == (call, operation)).count() as u64;
     let writes = count(Call::Append, Operation::Write);
     let per_1000 = |count: u64| count * 1000 / writes;
@@ -347,7 +369,7 @@ fn t09_2_a_dbench_file_is_made_filled_in_order_and_given_up() {
 
 #[test]
 fn t09_2_clients_of_one_job_have_parts_of_their_own() {
-    let job = Job { threads: 3, ..named("dbench:files=4,loops=2").remove(0) };
+    let job = named("dbench:files=4,loops=2").remove(0).with(|job| job.threads = 3);
     for thread in 0..3 {
         let mut issuer = Issuer::new(&job, thread, job.wanted_area_bytes().expect("a size"), 1).expect("it fits");
         let part = u64::from(thread) * (2 << 20)..=u64::from(thread + 1) * (2 << 20);
@@ -467,7 +489,7 @@ fn t21_an_area_below_the_files_is_refused_with_its_figures() {
 
 #[test]
 fn t21_a_player_reads_a_frame_every_period_with_a_deadline() {
-    let job = Job { runtime_ns: Some(20 * SECOND), ..named("video").remove(0) };
+    let job = named("video").remove(0).with(|job| job.times.runtime_ns = Some(20 * SECOND));
     let seen = run(&mut issuer(&job, 1 << 30), usize::MAX, |_, _| 3 * MILLISECOND);
     assert_eq!(seen.len(), 500);
     for (index, one) in seen.iter().enumerate() {
@@ -479,7 +501,7 @@ fn t21_a_player_reads_a_frame_every_period_with_a_deadline() {
 
 #[test]
 fn t21_a_stall_drops_as_many_frames_as_it_lasts_and_the_player_catches_up() {
-    let job = Job { runtime_ns: Some(4 * SECOND), ..named("video").remove(0) };
+    let job = named("video").remove(0).with(|job| job.times.runtime_ns = Some(4 * SECOND));
     let stall = |index: usize, _: &Io| if index == 20 { 400 * MILLISECOND } else { MILLISECOND };
     let seen = run(&mut issuer(&job, 1 << 30), usize::MAX, stall);
     assert_eq!(seen.len(), 100);
@@ -496,7 +518,11 @@ fn t21_a_player_ends_with_its_file_unless_it_plays_on() {
     let job = named("video:frame=4k,period=1ms,size=64k").remove(0);
     let seen = run(&mut issuer(&job, MIB), usize::MAX, |_, _| 10);
     assert_eq!((seen.len(), seen[15].io.offset_bytes), (16, 61_440));
-    let again = Job { time_based: true, runtime_ns: Some(SECOND), start_delay_ns: (SECOND, SECOND), ..job };
+    let again = job.with(|job| {
+        job.times.time_based = true;
+        job.times.runtime_ns = Some(SECOND);
+        job.times.start_delay_ns = (SECOND, SECOND);
+    });
     let seen = run(&mut issuer(&again, MIB), usize::MAX, |_, _| 10);
     assert_eq!((seen.len(), seen[0].issued_ns, seen[16].io.offset_bytes), (1000, SECOND, 0));
     assert!(seen.windows(2).all(|pair| pair[1].issued_ns - pair[0].issued_ns == MILLISECOND));
@@ -507,7 +533,10 @@ fn t21_a_player_ends_with_its_file_unless_it_plays_on() {
 #[test]
 fn programs_replay_from_their_seed_and_differ_between_threads_where_chance_is_involved() {
     for program in ALL {
-        let job = Job { threads: 2, placement: Placement::Shared, ..Job::of(program) };
+        let job = Job::of(program).with(|job| {
+            job.threads = 2;
+            job.area.placement = Placement::Shared;
+        });
         let ios = |thread, seed| {
             let mut issuer = Issuer::new(&job, thread, 256 * MIB, seed).expect("it fits");
             run(&mut issuer, 400, |_, _| 10).iter().map(|one| one.io).collect::<Vec<_>>()
@@ -543,12 +572,15 @@ fn programs_in_job_files_keep_what_still_counts_and_note_what_does_not() {
     let [client, player, replay] = &parsed.jobs[..] else { panic!("three jobs: {:?}", parsed.jobs) };
     let notes: Vec<_> = parsed.notes.iter().map(|note| note.message.as_str()).collect();
     assert!(notes.contains(&"option 'rw' has no effect on program=dbench"), "{notes:?}");
-    assert_eq!(client.program, Some(Program::Dbench(Dbench { files: 8, ..Dbench::USUAL })));
-    assert_eq!((client.threads, client.time_based, client.placement), (3, true, Placement::Own));
-    assert_ne!(client.priority_bits, 0);
-    assert_eq!(player.program, Some(Program::Video(Video { deadline_ns: 80 * MILLISECOND, ..Video::USUAL })));
-    assert_eq!((player.direct, player.phase, player.size), (true, 1, Some(Amount::Bytes(8 * MIB))));
-    assert_eq!((replay.loops, replay.direct, replay.effective_depth()), (3, true, 128));
+    assert_eq!(client.source.program, Some(Program::Dbench(Dbench { files: 8, ..Dbench::USUAL })));
+    assert_eq!((client.threads, client.times.time_based, client.area.placement), (3, true, Placement::Own));
+    assert_ne!(client.priorities.priority_bits, 0);
+    assert_eq!(player.source.program, Some(Program::Video(Video { deadline_ns: 80 * MILLISECOND, ..Video::USUAL })));
+    assert_eq!(
+        (player.submission.direct, player.course.phase, player.area.size),
+        (true, 1, Some(Amount::Bytes(8 * MIB)))
+    );
+    assert_eq!((replay.area.loops, replay.submission.direct, replay.effective_depth()), (3, true, 128));
     // The shown file parses to the same jobs.
     let again = fio::parse("shown.fio", fio::show(&parsed.jobs).as_bytes(), &Surroundings::none()).expect("it parses");
     assert_eq!(again.jobs, parsed.jobs);
@@ -575,8 +607,8 @@ fn names_of_programs_are_refused_as_codes_are() {
         let message = name::parse(text).expect_err(text).to_string();
         assert!(message.contains(needed), "{text}: {message}");
     }
-    assert!(name::parse("video").expect("a name").jobs.iter().all(|job| !job.direct));
-    assert!(named("video:direct=1")[0].direct);
+    assert!(name::parse("video").expect("a name").jobs.iter().all(|job| !job.submission.direct));
+    assert!(named("video:direct=1")[0].submission.direct);
     let ends = |text| name::parse(text).expect("a name").ends;
     assert_eq!(
         ["drr", "dd", "bonnie", "startup", "dbench", "video"].map(ends),

@@ -296,10 +296,10 @@ fn job_file(experiment: &Experiment) -> Option<String> {
             job.group.clone_from(&group.path);
             job.group_settings.weight = Some(group.weight.get());
             // Jobs of a job file have results of their own, those of a workload by name do not.
-            job.has_own_results = true;
-            (job.runtime_ns, job.ramp_ns) = (Some(experiment.runtime_ns), experiment.ramp_ns);
-            if job.placement != Placement::Own && (job.threads == 1 || job.placement == Placement::Shared) {
-                (job.file, job.placement) = (job.area_name(0), Placement::Shared);
+            job.reporting.has_own_results = true;
+            (job.times.runtime_ns, job.times.ramp_ns) = (Some(experiment.runtime_ns), experiment.ramp_ns);
+            if job.area.placement != Placement::Own && (job.threads == 1 || job.area.placement == Placement::Shared) {
+                (job.area.file, job.area.placement) = (job.area_name(0), Placement::Shared);
             }
             jobs.push(job);
         }
@@ -307,6 +307,6 @@ fn job_file(experiment: &Experiment) -> Option<String> {
     let text = fio::show(&jobs);
     let again = fio::parse("row", text.as_bytes(), &Surroundings::none()).ok()?.jobs;
     // A job of a workload by name has no engine of fio.
-    let unnamed = |job: &Job| Job { engine_name: String::new(), ..job.clone() };
+    let unnamed = |job: &Job| job.clone().with(|job| job.submission.engine_name = String::new());
     again.iter().map(unnamed).eq(jobs.iter().map(unnamed)).then_some(text)
 }

@@ -78,9 +78,9 @@ fn read(text: &CellText, settings: &Settings, place: Place) -> Result<Cell, Erro
         matches!(text.desideratum, Desideratum::LowOverhead | Desideratum::Priority) || text.desideratum.has_return();
     for (index, group) in groups.iter_mut().enumerate() {
         for job in &mut group.jobs {
-            AREA.clone_into(&mut job.file);
+            AREA.clone_into(&mut job.area.file);
             if !place.is_simulated {
-                job.size = Some(Amount::Bytes(REAL_AREA_BYTES));
+                job.area.size = Some(Amount::Bytes(REAL_AREA_BYTES));
             }
             job.output.bandwidth_log = Some(AREA.to_owned());
             job.output.average_over_ns = if is_return { BIN_NS } else { round_ns };

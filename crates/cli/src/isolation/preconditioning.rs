@@ -78,7 +78,7 @@ fn of_model(text: &str) -> String {
 fn overwriting(target: &str) -> Result<Experiment, Error> {
     let text = format!("dsw:bs=128k,iodepth=32,size={REAL_AREA_BYTES},loops={PASSES}");
     let mut jobs = workloads::of_name(&text, &[])?.1;
-    jobs.iter_mut().for_each(|job| AREA.clone_into(&mut job.file));
+    jobs.iter_mut().for_each(|job| AREA.clone_into(&mut job.area.file));
     Ok(Experiment {
         target: target.to_owned(),
         workload: KEY.to_owned(),

@@ -69,7 +69,7 @@ const OF_OVERHEAD: &str = "overhead, ";
 impl Bench<'_> {
     /// Why the host cannot make a run; nothing is touched.
     pub fn refusal(&self, experiment: &Experiment, file_bytes: u64) -> Option<String> {
-        let has_writes = experiment.issuers().any(|place| place.job.mix.has_writes());
+        let has_writes = experiment.issuers().any(|place| place.job.shape.mix.has_writes());
         if let Some(refusal) = self.writes.as_ref().filter(|_| has_writes) {
             return Some(refusal.clone());
         }

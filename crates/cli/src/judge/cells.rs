@@ -171,7 +171,7 @@ impl Maker<'_> {
         let Times { ramp, writes_ramp, runtime } =
             if place.is_rotational { self.settings.rotational } else { self.settings.flash };
         let writes_ramp = self.settings.writes_ramp_of.get(&place.name).copied().unwrap_or(writes_ramp);
-        let usual = if jobs().any(|job| job.mix.has_writes()) { writes_ramp } else { ramp };
+        let usual = if jobs().any(|job| job.shape.mix.has_writes()) { writes_ramp } else { ramp };
         let ramp = text.and_then(|text| text.ramp).unwrap_or(usual);
         let runtime = text.and_then(|text| text.runtime).unwrap_or(runtime);
         let changes: Vec<Nanos> = text.iter().flat_map(|text| &text.changes).map(|time| time.0).collect();

@@ -28,7 +28,7 @@ const KINDS: [fn(Operation) -> bool; 4] = [
 
 /// The job with the trace that it names, if it names one.
 pub fn with_trace(job: Job, reporter: Reporter) -> Result<Job, Error> {
-    let Some(input) = job.input.clone() else { return Ok(job) };
+    let Some(input) = job.source.input.clone() else { return Ok(job) };
     if job.threads > 1 {
         let what = format!("job '{}' has {} clones and one trace", job.name, job.threads);
         return Err(Error::usage(what, "write a job with read_iolog for each").at("read_iolog"));
@@ -46,22 +46,23 @@ pub fn with_trace(job: Job, reporter: Reporter) -> Result<Job, Error> {
         _ => ENDLESS_NS,
     };
     let of_trace = replay.job(&job.name, job.effective_depth());
-    Ok(Job {
-        mix: of_trace.mix,
-        pattern: of_trace.pattern,
-        random_map: of_trace.random_map,
-        block_sizes: of_trace.block_sizes,
-        engine: of_trace.engine,
-        iodepth: of_trace.iodepth,
-        continue_on_error: of_trace.continue_on_error,
-        replay: of_trace.replay,
-        file: if job.file.is_empty() { of_trace.file } else { job.file },
-        placement: of_trace.placement,
-        runtime_ns: Some(job.runtime_ns.unwrap_or(ends_ns)),
-        size: job.size.or(Some(Amount::Bytes(span_bytes))),
-        input: None,
-        ..job
-    })
+    Ok(job.with(|job| {
+        job.shape.mix = of_trace.shape.mix;
+        job.shape.pattern = of_trace.shape.pattern;
+        job.shape.random_map = of_trace.shape.random_map;
+        job.shape.block_sizes = of_trace.shape.block_sizes;
+        job.submission.engine = of_trace.submission.engine;
+        job.submission.iodepth = of_trace.submission.iodepth;
+        job.checks.continue_on_error = of_trace.checks.continue_on_error;
+        job.source.replay = of_trace.source.replay;
+        if job.area.file.is_empty() {
+            job.area.file = of_trace.area.file;
+        }
+        job.area.placement = of_trace.area.placement;
+        job.times.runtime_ns = Some(job.times.runtime_ns.unwrap_or(ends_ns));
+        job.area.size = job.area.size.or(Some(Amount::Bytes(span_bytes)));
+        job.source.input = None;
+    }))
 }
 
 /// The recording, and its duration.

@@ -38,7 +38,7 @@ fn say_folded(measurement: &Measurement, reporter: Reporter) {
     let (mut all, mut beyond) = (0_u64, 0_u64);
     let size_bytes = measurement.target.size_bytes;
     for job in jobs {
-        let Some(replay) = &job.replay else { continue };
+        let Some(replay) = &job.source.replay else { continue };
         let area_bytes = job.wanted_area_bytes().unwrap_or(size_bytes).min(size_bytes.max(1));
         if replay.fit == Fit::Wrap {
             all += replay.steps;

@@ -143,7 +143,7 @@ impl Wanted<'_> {
         let mut job = replay.job(group, depth);
         group.clone_into(&mut job.group);
         let size_bytes = self.size_bytes.or(self.is_made.then_some(span_bytes.min(MADE_BYTES)));
-        job.size = size_bytes.map(Amount::Bytes);
+        job.area.size = size_bytes.map(Amount::Bytes);
         job
     }
 }

@@ -39,7 +39,7 @@ pub fn idle_weights(cells: &[Cell<'_>], reporter: Reporter) {
         }
         let depth = experiment.device_depth.unwrap_or(measurement.target.queue_depth);
         let backlog: u32 = experiment.issuers().map(|place| place.job.effective_depth()).sum();
-        let is_direct = experiment.issuers().all(|place| place.job.direct);
+        let is_direct = experiment.issuers().all(|place| place.job.submission.direct);
         if has_shares && is_direct && backlog <= depth && !follows_weights(measurement) {
             let issuers = u32::try_from(experiment.issuers().count()).unwrap_or(u32::MAX);
             let remedy = remedy(issuers, depth, measurement.host == "native");
@@ -131,7 +131,7 @@ pub fn cut_off(measurements: &[Measurement], reporter: Reporter) {
     const NAMES: usize = 4;
     let mut said: Vec<String> = Vec::new();
     for measurement in measurements {
-        let follows = |place: IssuerPlace<'_>| place.job.phase > 0 || !place.job.wait_for.is_empty();
+        let follows = |place: IssuerPlace<'_>| place.job.course.phase > 0 || !place.job.course.wait_for.is_empty();
         if !measurement.experiment.issuers().any(follows) {
             continue;
         }

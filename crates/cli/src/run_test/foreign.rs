@@ -203,13 +203,13 @@ fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
 
 /// The job with its options, if our reader accepts all of them.
 pub fn described(job: &FioJob) -> Job {
-    let plain = Job { name: job.name.clone(), ..Job::default() };
+    let plain = Job::default().with(|it| it.name = job.name.clone());
     let own = job.options.iter().filter(|(key, _)| !matches!(key.as_str(), "name" | "time_based"));
     let lines: Vec<String> = own.map(|(key, value)| format!("{key}={value}\n")).collect();
     let text = format!("[job]\n{}", lines.concat());
     let parsed = fio::parse("fio", text.as_bytes(), &Surroundings::none()).ok();
     let first = parsed.and_then(|parsed| parsed.jobs.into_iter().next());
-    first.map_or(plain, |first| Job { name: job.name.clone(), ..first })
+    first.map_or(plain, |first| first.with(|it| it.name = job.name.clone()))
 }
 
 /// The work that one direction of a job does in `window_s` seconds at its mean rate.

@@ -247,8 +247,9 @@ fn read_workloads(arguments: &TestArguments, target: &Target, reporter: Reporter
 /// Notes that buffered jobs do not differ from direct ones if there is no page cache above the
 /// scheduler.
 fn note_missing_cache(workloads: &[WorkloadPlan], reporter: Reporter) {
-    let is_buffered =
-        |workload: &&WorkloadPlan| workload.groups.iter().flat_map(|group| &group.jobs).any(|job| !job.direct);
+    let is_buffered = |workload: &&WorkloadPlan| {
+        workload.groups.iter().flat_map(|group| &group.jobs).any(|job| !job.submission.direct)
+    };
     for workload in workloads.iter().filter(is_buffered) {
         let help = "only the simulator has a page cache; elsewhere use the direct workloads (d..)";
         reporter
@@ -257,5 +258,5 @@ fn note_missing_cache(workloads: &[WorkloadPlan], reporter: Reporter) {
 }
 
 fn has_writes(workload: &WorkloadPlan) -> bool {
-    workload.groups.iter().flat_map(|group| &group.jobs).any(|job| job.mix.has_writes())
+    workload.groups.iter().flat_map(|group| &group.jobs).any(|job| job.shape.mix.has_writes())
 }

@@ -186,9 +186,9 @@ fn part(job: &FioJob, side_by_side: &[FioJob]) -> Part {
     // The work of one second, so that all figures are rates per second.
     let (read, write) = (foreign::tally(&job.read, 1.0), foreign::tally(&job.write, 1.0));
     Part {
-        pattern: plan.pattern,
-        mix: plan.mix,
-        bytes: plan.block_sizes.read.largest_bytes(),
+        pattern: plan.shape.pattern,
+        mix: plan.shape.mix,
+        bytes: plan.shape.block_sizes.read.largest_bytes(),
         depth: threads * plan.effective_depth(),
         threads,
         read,

@@ -40,10 +40,10 @@ pub fn read(
     };
     for job in load.groups.iter_mut().flat_map(|group| &mut group.jobs) {
         // A load continues as long as it is measured, whatever the file specifies.
-        job.time_based = true;
-        job.runtime_ns = Some(ENDLESS_NS);
-        job.ramp_ns = 0;
-        if let Some(replay) = &mut job.replay {
+        job.times.time_based = true;
+        job.times.runtime_ns = Some(ENDLESS_NS);
+        job.times.ramp_ns = 0;
+        if let Some(replay) = &mut job.source.replay {
             replay.repeats = u32::MAX;
         }
     }

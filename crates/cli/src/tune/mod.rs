@@ -187,7 +187,7 @@ fn plan(text: &str, arguments: &TuneArguments, reporter: Reporter) -> Result<Pla
         Some(path) => load::read(path, probing, may_write, target.is_made(), reporter)?,
         None => Load::default(),
     };
-    let writes = load.groups.iter().flat_map(|group| &group.jobs).any(|job| job.mix.has_writes());
+    let writes = load.groups.iter().flat_map(|group| &group.jobs).any(|job| job.shape.mix.has_writes());
     if writes {
         target.check_writes(host, &place)?;
     }

@@ -83,7 +83,7 @@ impl Thread {
         let blocks = Blocks::of(job, issuer.depth(), first_byte, seed);
         Self {
             issuer,
-            engine: job.engine,
+            engine: job.submission.engine,
             first_byte,
             in_flight,
             deferred_io: None,

@@ -59,7 +59,7 @@ impl Host for EngineHost {
             return Err(Refusal::usage(message, "leave --machine out, or use --host simulator"));
         }
         if let Some(place) =
-            experiment.issuers().find(|place| place.job.program.is_some_and(|it| it.needs_file_system()))
+            experiment.issuers().find(|place| place.job.source.program.is_some_and(|it| it.needs_file_system()))
         {
             let message =
                 format!("job '{}' creates, renames and removes files; the engine has no file system", place.job.name);
@@ -223,7 +223,7 @@ fn shard_settings(experiment: &Experiment) -> ShardSettings {
     // All jobs share one thread, which may run wherever one of them may; if one may run anywhere,
     // so may the thread.
     let mut cpus: Vec<usize> = experiment.issuers().flat_map(|place| place.job.cpus_of(place.thread)).collect();
-    if experiment.issuers().any(|place| place.job.cpus.is_empty()) {
+    if experiment.issuers().any(|place| place.job.affinity.cpus.is_empty()) {
         cpus.clear();
     }
     ShardSettings {
@@ -258,7 +258,7 @@ fn check_depth(experiment: &Experiment, volume: &OpenVolume) -> Result<(), Refus
 }
 
 fn writes(experiment: &Experiment) -> bool {
-    experiment.issuers().any(|place| place.job.mix.has_writes())
+    experiment.issuers().any(|place| place.job.shape.mix.has_writes())
 }
 
 fn threads(experiment: &Experiment, size_bytes: u64) -> Result<Vec<Thread>, Refusal> {

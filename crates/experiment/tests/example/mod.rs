@@ -12,7 +12,7 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
     let spec: SchedulerSpec = scheduler.parse().unwrap();
     let group = |index: usize| {
         let weight = Weight::new(100 * (u32::try_from(index).unwrap() + 1)).unwrap();
-        Group::new(format!("cgrp{}", index + 1), weight, vec![Job { name: "drr".into(), ..Job::default() }])
+        Group::new(format!("cgrp{}", index + 1), weight, vec![Job::default().with(|job| job.name = "drr".into())])
     };
     let groups: Vec<Group> = (0..kib_per_s.len()).map(group).collect();
     let answer = |(group, &kib): (&Group, &u64)| {

@@ -75,14 +75,14 @@ impl Described {
             for mut job in jobs {
                 (job.threads, job.first_thread) = (threads, earlier);
                 if self.has_own_files {
-                    job.placement = Placement::Own;
+                    job.area.placement = Placement::Own;
                     // The directory distinguishes the job's files from those of other groups, which
                     // have jobs of the same name.
-                    job.directory.clone_from(&self.group.path);
+                    job.area.directory.clone_from(&self.group.path);
                 }
-                let has_own_area = !job.file.is_empty() || job.placement == Placement::Own;
+                let has_own_area = !job.area.file.is_empty() || job.area.placement == Placement::Own;
                 if index > 0 && !has_own_area {
-                    job.file = format!("{}.{}.area", self.group.path, index + 1);
+                    job.area.file = format!("{}.{}.area", self.group.path, index + 1);
                 }
                 all.push(job);
             }

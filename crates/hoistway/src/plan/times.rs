@@ -52,21 +52,22 @@ pub fn settle(workloads: &mut [WorkloadPlan], given_times: &GivenTimes, note: &m
         // workloads get the default time.
         let endless = workloads.iter_mut().zip(&in_files).filter(|(_, times)| times.is_none());
         for job in endless.flat_map(|(workload, _)| &mut workload.groups).flat_map(|group| &mut group.jobs) {
-            job.runtime_ns = Some(job.runtime_ns.filter(|own_ns| *own_ns != ENDLESS_NS).unwrap_or(DEFAULT_RUNTIME_NS));
+            job.times.runtime_ns =
+                Some(job.times.runtime_ns.filter(|own_ns| *own_ns != ENDLESS_NS).unwrap_or(DEFAULT_RUNTIME_NS));
         }
     }
-    for job in jobs_mut(workloads).filter(|job| is_measured_whole(job) && job.ramp_ns > 0) {
+    for job in jobs_mut(workloads).filter(|job| is_measured_whole(job) && job.times.ramp_ns > 0) {
         note(format!(
             "job '{}' ends by its size or number of I/Os: all of it is measured, without a ramp_time",
             job.name
         ));
-        job.ramp_ns = 0;
+        job.times.ramp_ns = 0;
     }
     let ramp_ns = match given_times.ramp_ns {
         _ if jobs(workloads).all(is_measured_whole) => 0,
         Some(given_ns) => {
             for job in jobs_mut(workloads).filter(|job| has_time(job) && !is_measured_whole(job)) {
-                job.ramp_ns = given_ns;
+                job.times.ramp_ns = given_ns;
             }
             given_ns
         }
@@ -76,9 +77,9 @@ pub fn settle(workloads: &mut [WorkloadPlan], given_times: &GivenTimes, note: &m
         let start_ns = group.start_ns;
         for job in group.jobs.iter_mut().filter(|job| begins_at_once(job) && !is_endless(job)) {
             // All ramps end at the same time.
-            let wait_ns = ramp_ns.saturating_sub(job.ramp_ns).saturating_sub(start_ns);
-            job.start_delay_ns.0 = job.start_delay_ns.0.saturating_add(wait_ns);
-            job.start_delay_ns.1 = job.start_delay_ns.1.saturating_add(wait_ns);
+            let wait_ns = ramp_ns.saturating_sub(job.times.ramp_ns).saturating_sub(start_ns);
+            job.times.start_delay_ns.0 = job.times.start_delay_ns.0.saturating_add(wait_ns);
+            job.times.start_delay_ns.1 = job.times.start_delay_ns.1.saturating_add(wait_ns);
         }
     }
     Times { runtime_ns, ramp_ns }
@@ -94,28 +95,30 @@ fn jobs_mut(workloads: &mut [WorkloadPlan]) -> impl Iterator<Item = &mut Job> {
 
 /// Whether the job never ends by itself.
 fn is_endless(job: &Job) -> bool {
-    job.runtime_ns == Some(ENDLESS_NS)
+    job.times.runtime_ns == Some(ENDLESS_NS)
 }
 
 /// Whether it ends by a time of its own.
 fn has_time(job: &Job) -> bool {
-    job.runtime_ns.is_some() && !is_endless(job)
+    job.times.runtime_ns.is_some() && !is_endless(job)
 }
 
 /// Whether its amount of work is specified: bytes, I/Os, passes, or a program's work.
 fn has_amount(job: &Job) -> bool {
-    let has_bytes = job.size.is_some() || job.file_bytes.is_some() || job.io_size.is_some();
-    has_bytes || job.number_ios.is_some() || job.loops > 1 || job.program.is_some()
+    let has_bytes = job.area.size.is_some() || job.area.file_bytes.is_some() || job.area.io_size.is_some();
+    has_bytes || job.area.number_ios.is_some() || job.area.loops > 1 || job.source.program.is_some()
 }
 
 /// Whether it ends when its work is done, and not by a time.
 fn is_measured_whole(job: &Job) -> bool {
-    job.replay.is_none() && !job.time_based && (job.runtime_ns.is_none() || job.number_ios.is_some())
+    job.source.replay.is_none()
+        && !job.times.time_based
+        && (job.times.runtime_ns.is_none() || job.area.number_ios.is_some())
 }
 
 /// Whether it begins with the run, and issues by a pattern or a program.
 fn begins_at_once(job: &Job) -> bool {
-    job.replay.is_none() && job.phase == 0 && job.wait_for.is_empty()
+    job.source.replay.is_none() && job.course.phase == 0 && job.course.wait_for.is_empty()
 }
 
 /// Runtime and ramp that the jobs of a workload ask for; none if some of them never end and no
@@ -126,18 +129,19 @@ fn begins_at_once(job: &Job) -> bool {
 pub fn of_groups(groups: &[Group]) -> Option<Times> {
     let all = || groups.iter().flat_map(|group| &group.jobs);
     let timed = || all().filter(|job| !is_endless(job));
-    let ramp_ns = timed().map(|job| job.ramp_ns).max()?;
-    let is_open = all().any(|job| is_endless(job) || (job.runtime_ns.is_none() && !has_amount(job)));
+    let ramp_ns = timed().map(|job| job.times.ramp_ns).max()?;
+    let is_open = all().any(|job| is_endless(job) || (job.times.runtime_ns.is_none() && !has_amount(job)));
     // The start of a job that waits for another one is not known.
-    if !is_open && all().any(|job| job.runtime_ns.is_none() || !job.wait_for.is_empty()) {
+    if !is_open && all().any(|job| job.times.runtime_ns.is_none() || !job.course.wait_for.is_empty()) {
         return Some(Times { runtime_ns: Experiment::UNTIL_DONE_NS, ramp_ns });
     }
-    let last = timed().map(|job| job.phase).max()?;
+    let last = timed().map(|job| job.course.phase).max()?;
     let length_of = |phase| {
-        let members = timed().filter(|job| job.phase == phase);
-        let own_ramp = |job: &Job| if phase == 0 { 0 } else { job.ramp_ns };
-        let length =
-            |job: &Job| Some(job.start_delay_ns.1.saturating_add(own_ramp(job)).saturating_add(job.runtime_ns?));
+        let members = timed().filter(|job| job.course.phase == phase);
+        let own_ramp = |job: &Job| if phase == 0 { 0 } else { job.times.ramp_ns };
+        let length = |job: &Job| {
+            Some(job.times.start_delay_ns.1.saturating_add(own_ramp(job)).saturating_add(job.times.runtime_ns?))
+        };
         members.filter_map(length).max().unwrap_or(0)
     };
     let runtime_ns = (0..=last).map(length_of).fold(0, Nanos::saturating_add);
@@ -164,15 +168,21 @@ mod tests {
     }
 
     fn endless() -> Job {
-        Job { runtime_ns: Some(ENDLESS_NS), time_based: true, ..Job::default() }
+        Job::default().with(|job| {
+            job.times.runtime_ns = Some(ENDLESS_NS);
+            job.times.time_based = true;
+        })
     }
 
     fn sized() -> Job {
-        Job { size: Some(Amount::Bytes(1 << 20)), ..Job::default() }
+        Job::default().with(|job| job.area.size = Some(Amount::Bytes(1 << 20)))
     }
 
     fn timed(seconds: u64, ramp: u64) -> Job {
-        Job { runtime_ns: Some(seconds * SECOND), ramp_ns: ramp * SECOND, ..sized() }
+        sized().with(|job| {
+            job.times.runtime_ns = Some(seconds * SECOND);
+            job.times.ramp_ns = ramp * SECOND;
+        })
     }
 
     fn times(runtime: u64, ramp: u64) -> Times {
@@ -186,9 +196,9 @@ mod tests {
         assert_eq!(settled(&[sized()], None, Some(5 * SECOND)).0, until_done);
         assert_eq!(settled(&[sized()], Some(9 * SECOND), None).0, times(9, 0));
         // A job that ends by its size gets no ramp, which could take all of its time.
-        let (all, jobs) = settled(&[Job { ramp_ns: SECOND, ..sized() }], None, None);
-        assert_eq!((all, jobs[0].ramp_ns), (until_done, 0));
-        let numbered = Job { number_ios: Some(9), ..timed(10, 3) };
+        let (all, jobs) = settled(&[sized().with(|job| job.times.ramp_ns = SECOND)], None, None);
+        assert_eq!((all, jobs[0].times.ramp_ns), (until_done, 0));
+        let numbered = timed(10, 3).with(|job| job.area.number_ios = Some(9));
         assert_eq!(settled(&[numbered], None, None).0, times(10, 0));
         // A pass over the whole area, whatever its size, takes at most the default time.
         assert_eq!(settled(&[Job::default()], None, None).0, times(30, 0));
@@ -198,22 +208,28 @@ mod tests {
     fn what_ends_by_its_amount_begins_when_the_ramp_of_others_is_over() {
         let (all, jobs) = settled(&[endless(), sized()], None, None);
         assert_eq!(all, times(30, 2));
-        assert_eq!(jobs.iter().map(|job| job.start_delay_ns).collect::<Vec<_>>(), [(0, 0), (2 * SECOND, 2 * SECOND)]);
-        let later = Job { phase: 1, ..sized() };
-        assert_eq!(settled(&[endless(), later], None, None).1[1].start_delay_ns, (0, 0));
+        assert_eq!(
+            jobs.iter().map(|job| job.times.start_delay_ns).collect::<Vec<_>>(),
+            [(0, 0), (2 * SECOND, 2 * SECOND)]
+        );
+        let later = sized().with(|job| job.course.phase = 1);
+        assert_eq!(settled(&[endless(), later], None, None).1[1].times.start_delay_ns, (0, 0));
     }
 
     #[test]
     fn ramps_of_jobs_end_together_and_the_user_decides_on_them() {
         let (all, jobs) = settled(&[timed(10, 3), timed(10, 1)], None, None);
-        assert_eq!((all, jobs[0].start_delay_ns.0, jobs[1].start_delay_ns.0), (times(10, 3), 0, 2 * SECOND));
+        assert_eq!(
+            (all, jobs[0].times.start_delay_ns.0, jobs[1].times.start_delay_ns.0),
+            (times(10, 3), 0, 2 * SECOND)
+        );
         let (all, jobs) = settled(&[timed(10, 3), timed(10, 1)], Some(4 * SECOND), Some(2 * SECOND));
-        assert_eq!((all, jobs[0].ramp_ns, jobs[1].ramp_ns), (times(4, 2), 2 * SECOND, 2 * SECOND));
+        assert_eq!((all, jobs[0].times.ramp_ns, jobs[1].times.ramp_ns), (times(4, 2), 2 * SECOND, 2 * SECOND));
     }
 
     #[test]
     fn phases_last_as_long_as_their_ramps_and_runtimes() {
-        let second = Job { phase: 1, ..timed(5, 1) };
+        let second = timed(5, 1).with(|job| job.course.phase = 1);
         assert_eq!(settled(&[timed(10, 1), second.clone()], None, None).0, times(16, 1));
         // The first phase ends by its amount of work, so the start of the second is not known.
         assert_eq!(settled(&[sized(), second], None, None).0.runtime_ns, Experiment::UNTIL_DONE_NS);
@@ -221,8 +237,8 @@ mod tests {
 
     #[test]
     fn a_job_that_waits_for_another_one_gets_its_time() {
-        let second = Job { wait_for: "a".into(), ..timed(5, 0) };
-        let jobs = [Job { name: "a".into(), ..timed(10, 0) }, second];
+        let second = timed(5, 0).with(|job| job.course.wait_for = "a".into());
+        let jobs = [timed(10, 0).with(|job| job.name = "a".into()), second];
         assert_eq!(settled(&jobs, None, None).0.runtime_ns, Experiment::UNTIL_DONE_NS);
         assert_eq!(settled(&jobs, Some(12 * SECOND), None).0, times(12, 0));
     }
@@ -233,6 +249,6 @@ mod tests {
         let given_times = GivenTimes { runtime_ns: None, ramp_ns: None, default_ramp_ns: 2 * SECOND };
         let all = settle(&mut workloads, &given_times, &mut |_| {});
         assert_eq!(all.runtime_ns, Experiment::UNTIL_DONE_NS);
-        assert_eq!(workloads[1].groups[0].jobs[0].runtime_ns, Some(30 * SECOND));
+        assert_eq!(workloads[1].groups[0].jobs[0].times.runtime_ns, Some(30 * SECOND));
     }
 }

@@ -23,14 +23,22 @@ pub fn of_name(text: &str, options: &[String]) -> Result<(String, Vec<Job>), Err
         let all: Vec<&str> = options.iter().map(String::as_str).chain((!suffix.is_empty()).then_some(suffix)).collect();
         let changed = name::parse(&format!("{first}:{}", all.join(","))).map_err(bad_name)?;
         let renamed = changed.jobs.into_iter().zip(plain.jobs);
-        let rename = |(job, plain): (Job, Job)| Job { name: plain.name, wait_for: plain.wait_for, ..job };
+        let rename = |(job, plain): (Job, Job)| {
+            job.with(|job| {
+                job.name = plain.name;
+                job.course.wait_for = plain.course.wait_for;
+            })
+        };
         jobs = renamed.map(rename).collect();
     }
     for job in &mut jobs {
-        let ends = job.runtime_ns.is_some() || job.number_ios.is_some() || job.io_size.is_some() || job.loops > 1;
+        let ends = job.times.runtime_ns.is_some()
+            || job.area.number_ios.is_some()
+            || job.area.io_size.is_some()
+            || job.area.loops > 1;
         if !ends && !plain.ends {
-            job.time_based = true;
-            job.runtime_ns = Some(ENDLESS_NS);
+            job.times.time_based = true;
+            job.times.runtime_ns = Some(ENDLESS_NS);
         }
     }
     Ok((plain.name, jobs))

@@ -47,14 +47,14 @@ impl IoMethod {
     /// part of it, in bytes.
     pub(super) fn open(path: &str, place: &IssuerPlace<'_>, issuer: &Issuer, area: Range<u64>) -> Result<Self, String> {
         let job = place.job;
-        if job.engine == Engine::Null {
+        if job.submission.engine == Engine::Null {
             return Ok(IoMethod::Null);
         }
-        let access = if job.mix.has_writes() { OFlags::RDWR } else { OFlags::RDONLY };
-        let direct = if job.direct { OFlags::DIRECT } else { OFlags::empty() };
+        let access = if job.shape.mix.has_writes() { OFlags::RDWR } else { OFlags::RDONLY };
+        let direct = if job.submission.direct { OFlags::DIRECT } else { OFlags::empty() };
         let file = rustix::fs::open(path, access | direct | OFlags::CLOEXEC, Mode::empty())
             .map_err(|error| format!("{path}: {}", io::Error::from(error)))?;
-        if !job.direct {
+        if !job.submission.direct {
             // For a cold start the cached pages of the area are dropped (clean pages only; no other
             // process writes).
             let length = std::num::NonZeroU64::new(area.end - area.start);
@@ -66,7 +66,7 @@ impl IoMethod {
         let whole = |token: u32| Span { offset_bytes: u64::from(token) * u64::from(stride), length_bytes: stride };
         // Touched now, so that no request waits for memory.
         (0..issuer.depth().max(1)).for_each(|token| arena.fill(whole(token), 0x5a));
-        if job.engine == Engine::Sync && issuer.depth() <= 1 {
+        if job.submission.engine == Engine::Sync && issuer.depth() <= 1 {
             return Ok(IoMethod::Calls { arena, file });
         }
         let depth = issuer.depth() as usize;
@@ -141,7 +141,7 @@ impl WorkerRun {
     pub(super) fn new(issuer: Issuer, method: IoMethod, window: Window, order: &Order) -> Self {
         let experiment = &order.experiment;
         let place = experiment.issuers().nth(order.issuer);
-        let writes = place.is_some_and(|place| place.job.mix.has_writes());
+        let writes = place.is_some_and(|place| place.job.shape.mix.has_writes());
         let mut stream = hoistway_block::random::Stream::of(experiment.run_seed(), "native/pattern");
         let words = if writes { PATTERN_BYTES / 8 } else { 0 };
         Self {

@@ -148,17 +148,17 @@ impl<'a> Entry<'a> {
             Json::object([("cgroup", Json::text(&self.group.path)), ("cgroup_weight", weight_text(self.group.weight))]);
         if let [job, ..] = self.plan {
             options.push("rw", Json::text(direction_option(job)));
-            if let Mix::ReadWrite { read_percent } = job.mix {
+            if let Mix::ReadWrite { read_percent } = job.shape.mix {
                 options.push("rwmixread", Json::text(read_percent.to_string()));
             }
             options.push("bs", Json::text(quantity::block_size(job)));
             options.push("iodepth", Json::text(job.effective_depth().to_string()));
             options.push("numjobs", Json::text(self.plan.iter().map(|job| job.threads).sum::<u32>().to_string()));
-            options.push("direct", Json::text(if job.direct { "1" } else { "0" }));
-            if let Some(hoistway_experiment::job::Amount::Bytes(bytes)) = job.size {
+            options.push("direct", Json::text(if job.submission.direct { "1" } else { "0" }));
+            if let Some(hoistway_experiment::job::Amount::Bytes(bytes)) = job.area.size {
                 options.push("size", size_text(bytes));
             }
-            if self.job.is_some() && job.group_reporting {
+            if self.job.is_some() && job.reporting.group_reporting {
                 options.push("group_reporting", Json::text("1"));
             }
         }
@@ -168,7 +168,7 @@ impl<'a> Entry<'a> {
 
 /// `rw` as in job files, without its runs and skips.
 fn direction_option(job: &Job) -> String {
-    let word = match job.mix {
+    let word = match job.shape.mix {
         Mix::Read => "read",
         Mix::Write => "write",
         Mix::Trim => "trim",
@@ -176,7 +176,7 @@ fn direction_option(job: &Job) -> String {
         Mix::TrimWrite => "trimwrite",
         Mix::Rewrite => "rewrite",
     };
-    let is_random = matches!(job.pattern, Pattern::Random { .. });
+    let is_random = matches!(job.shape.pattern, Pattern::Random { .. });
     format!("{}{word}", if is_random { "rand" } else { "" })
 }
 

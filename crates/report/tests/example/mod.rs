@@ -156,15 +156,14 @@ impl Example {
 }
 
 fn matrix(schedulers: usize, threads: &[u32], sets: u32) -> Matrix {
-    let job = Job {
-        name: "drr".into(),
-        direct: true,
-        pattern: Pattern::Random { run: 1, repeat_offset: false },
-        block_sizes: PerDirection::all(BlockSize::Fixed(4096)),
-        engine: Engine::Async,
-        iodepth: 16,
-        ..Job::default()
-    };
+    let job = Job::default().with(|job| {
+        job.name = "drr".into();
+        job.submission.direct = true;
+        job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false };
+        job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(4096));
+        job.submission.engine = Engine::Async;
+        job.submission.iodepth = 16;
+    });
     let group = |(path, weight)| Group::new(path, Weight::new(weight).unwrap(), vec![job.clone()]);
     Matrix {
         target: "model:ssd".into(),

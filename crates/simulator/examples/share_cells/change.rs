@@ -20,8 +20,8 @@ pub(super) fn jobs(before: &Side, after: &Side, at_ns: u64) -> Vec<Job> {
     if before == after {
         return vec![reads(before)];
     }
-    let first = Job { runtime_ns: Some(at_ns), ..reads(before) };
-    let second = Job { start_delay_ns: (at_ns, at_ns), ..reads(after) };
+    let first = reads(before).with(|job| job.times.runtime_ns = Some(at_ns));
+    let second = reads(after).with(|job| job.times.start_delay_ns = (at_ns, at_ns));
     let is_there = |side: &Side| side.jobs > 0;
     [(before, first), (after, second)].into_iter().filter(|(side, _)| is_there(side)).map(|(_, job)| job).collect()
 }

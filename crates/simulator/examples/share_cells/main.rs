@@ -86,19 +86,18 @@ fn cell(line: &str) -> Cell {
 }
 
 fn reads(side: &Side) -> Job {
-    Job {
-        name: "read".to_owned(),
-        threads: side.jobs,
-        pattern: Pattern::Random { run: 1, repeat_offset: false },
-        random_map: false,
-        block_sizes: PerDirection::all(BlockSize::Fixed(side.block_bytes)),
-        engine: Engine::Async,
-        iodepth: side.depth,
-        direct: true,
-        time_based: true,
-        runtime_ns: Some(1 << 50),
-        ..Job::default()
-    }
+    Job::default().with(|job| {
+        job.name = "read".to_owned();
+        job.threads = side.jobs;
+        job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false };
+        job.shape.random_map = false;
+        job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(side.block_bytes));
+        job.submission.engine = Engine::Async;
+        job.submission.iodepth = side.depth;
+        job.submission.direct = true;
+        job.times.time_based = true;
+        job.times.runtime_ns = Some(1 << 50);
+    })
 }
 
 struct Length {

@@ -36,7 +36,7 @@ pub(super) enum Succession {
 impl Process {
     /// How an issuer of this job is driven.
     pub(super) fn refills_at_once(job: &Job) -> bool {
-        job.iodepth_low.is_none() && job.completion_batch <= 1
+        job.submission.iodepth_low.is_none() && job.submission.completion_batch <= 1
     }
 }
 

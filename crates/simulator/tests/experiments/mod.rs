@@ -12,26 +12,32 @@ pub const KIB: u32 = 1_024;
 
 /// Direct random reads of 4 KiB at a depth.
 pub fn random_reads(depth: u32) -> Job {
-    Job {
-        name: "randread".to_owned(),
-        pattern: Pattern::Random { run: 1, repeat_offset: false },
-        random_map: false,
-        block_sizes: PerDirection::all(BlockSize::Fixed(4 * KIB)),
-        engine: Engine::Async,
-        iodepth: depth,
-        direct: true,
-        ..endless()
-    }
+    endless().with(|job| {
+        job.name = "randread".to_owned();
+        job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false };
+        job.shape.random_map = false;
+        job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(4 * KIB));
+        job.submission.engine = Engine::Async;
+        job.submission.iodepth = depth;
+        job.submission.direct = true;
+    })
 }
 
 /// Sequential reads through the page cache.
 pub fn buffered_stream(mix: Mix) -> Job {
-    Job { name: "stream".to_owned(), mix, block_sizes: PerDirection::all(BlockSize::Fixed(4 * KIB)), ..endless() }
+    endless().with(|job| {
+        job.name = "stream".to_owned();
+        job.shape.mix = mix;
+        job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(4 * KIB));
+    })
 }
 
 /// A job that runs until the end of the run.
 fn endless() -> Job {
-    Job { time_based: true, runtime_ns: Some(1 << 50), ..Job::default() }
+    Job::default().with(|job| {
+        job.times.time_based = true;
+        job.times.runtime_ns = Some(1 << 50);
+    })
 }
 
 /// A run of 10 ms ramp and 100 ms window.

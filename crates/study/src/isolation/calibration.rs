@@ -131,8 +131,8 @@ impl Probe {
         let usual = like.groups.iter().flat_map(|group| &group.jobs).next();
         for job in &mut jobs {
             if let Some(usual) = usual {
-                job.file.clone_from(&usual.file);
-                job.size = usual.size;
+                job.area.file.clone_from(&usual.area.file);
+                job.area.size = usual.area.size;
             }
         }
         let groups = vec![Group::new("probe", Weight::DEFAULT, jobs)];

@@ -45,7 +45,7 @@ impl Cell {
 
     /// Whether a tenant writes.
     pub fn has_writes(&self) -> bool {
-        self.groups.iter().flat_map(|group| &group.jobs).any(|job| job.mix.has_writes())
+        self.groups.iter().flat_map(|group| &group.jobs).any(|job| job.shape.mix.has_writes())
     }
 
     /// One tenant alone, without a scheduler.

@@ -67,7 +67,7 @@ impl Sample {
             _ => Vec::new(),
         };
         let jobs = cell.groups.iter().flat_map(|group| &group.jobs).take(1);
-        let request_bytes = jobs.map(|job| f64::from(job.block_sizes.read.largest_bytes())).sum();
+        let request_bytes = jobs.map(|job| f64::from(job.shape.block_sizes.read.largest_bytes())).sum();
         Self { bytes_per_s, ios_per_s, latency_ns, steady_from, since_return, request_bytes }
     }
 

@@ -65,7 +65,7 @@ fn request_bytes(group: &Group) -> f64 {
     let sizes: Vec<f64> = group
         .jobs
         .iter()
-        .map(|job| if job.mix == Mix::Write { &job.block_sizes.write } else { &job.block_sizes.read })
+        .map(|job| if job.shape.mix == Mix::Write { &job.shape.block_sizes.write } else { &job.shape.block_sizes.read })
         .map(|size| f64::from(size.largest_bytes()))
         .collect();
     sizes.iter().sum::<f64>() / sizes.len().max(1) as f64

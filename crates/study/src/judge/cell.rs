@@ -49,7 +49,7 @@ impl Cell {
     /// settle is meaningful. Writes to a fresh SSD become slower when garbage collection begins.
     pub fn is_alike_from_the_start(&self) -> bool {
         let mut jobs = self.groups.iter().flat_map(|group| &group.jobs);
-        self.is_rotational || self.target.contains("precondition=random") || !jobs.any(|job| job.mix.has_writes())
+        self.is_rotational || self.target.contains("precondition=random") || !jobs.any(|job| job.shape.mix.has_writes())
     }
 
     /// One run of the cell.

@@ -25,8 +25,9 @@ pub fn present_groups(cell: &Cell) -> Vec<Group> {
     let of_group = |group: &Group| {
         let is_there = group.start_ns <= from_ns && group.stop_ns.is_none_or(|stop_ns| stop_ns >= end_ns);
         let is_long = |job: &&Job| {
-            let end_of = |length_ns: Nanos| job.start_delay_ns.0.saturating_add(length_ns);
-            job.start_delay_ns.1 <= from_ns && job.runtime_ns.is_none_or(|length_ns| end_of(length_ns) >= end_ns)
+            let end_of = |length_ns: Nanos| job.times.start_delay_ns.0.saturating_add(length_ns);
+            job.times.start_delay_ns.1 <= from_ns
+                && job.times.runtime_ns.is_none_or(|length_ns| end_of(length_ns) >= end_ns)
         };
         let jobs = group.jobs.iter().filter(|_| is_there).filter(is_long).cloned().collect();
         let changed = group.reweigh.filter(|change| change.at_ns <= from_ns);

@@ -31,7 +31,7 @@ impl Oracle {
         let groups: Vec<_> = present.iter().map(|index| &groups[*index]).collect();
         let host_ns = experiment.machine.complete_ns_in_force();
         let (tenants, job) = explain::demand_of(&groups, shares, host_ns).ok()?;
-        let request_bytes = f64::from(job.block_sizes.read.largest_bytes());
+        let request_bytes = f64::from(job.shape.block_sizes.read.largest_bytes());
         let curve = explain::curve_of(&experiment, &job, cell.queue_depth, curves).ok()?;
         Some(Self { tenants, curve, depth: f64::from(cell.queue_depth), request_bytes })
     }

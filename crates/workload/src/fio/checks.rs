@@ -116,18 +116,18 @@ fn pattern(draft: &mut Draft, text: &str) -> Outcome {
 
 /// Resolves `verify` and the options that accompany it, once block sizes and directions are known.
 pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
-    job.verify = None;
+    job.checks.verify = None;
     let Some(kind) = draft.verify_kind else { return };
     let mut verify = Verify { kind, ..draft.verify.clone() };
-    let sizes = job.mix.directions().iter().filter(|direction| **direction != Direction::Trim);
-    let sizes: Vec<_> = sizes.map(|direction| job.block_sizes.of(*direction)).collect();
+    let sizes = job.shape.mix.directions().iter().filter(|direction| **direction != Direction::Trim);
+    let sizes: Vec<_> = sizes.map(|direction| job.shape.block_sizes.of(*direction)).collect();
     let least = sizes.iter().map(|size| size.smallest_bytes()).min().unwrap_or(4096);
     let most = sizes.iter().map(|size| size.largest_bytes()).max().unwrap_or(4096);
     // As in fio, the interval must divide all block sizes.
     let interval = verify.interval_bytes.min(least);
     let fits = |interval: u32| interval > 0 && least.is_multiple_of(interval) && most.is_multiple_of(interval);
     verify.interval_bytes = match interval {
-        _ if job.sizes_unaligned => 0,
+        _ if job.shape.sizes_unaligned => 0,
         0 if least == most => 0,
         interval if fits(interval) => interval,
         _ => greatest_common_divisor(least, most),
@@ -149,23 +149,23 @@ pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a
         findings.error(at("verify"), "verify=pattern needs a verify_pattern", "add verify_pattern=0xdeadbeef, say");
     }
     remark(job, &verify, at, findings);
-    job.verify = Some(Box::new(verify));
+    job.checks.verify = Some(Box::new(verify));
 }
 
 /// Warns, as fio does, about data that may be reported as damaged or may not be checked.
 fn remark<'a>(job: &Job, verify: &Verify, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
-    if !job.mix.has_writes() || !verify.reads_back {
+    if !job.shape.mix.has_writes() || !verify.reads_back {
         return;
     }
-    if job.threads > 1 && !job.file.is_empty() && job.offset_increment == crate::job::Amount::Bytes(0) {
+    if job.threads > 1 && !job.area.file.is_empty() && job.area.offset_increment == crate::job::Amount::Bytes(0) {
         let message = "several threads write the same blocks and will report each other's blocks as damaged";
         findings.remark(Severity::Warning, at("numjobs"), message);
     }
-    if job.time_based && verify.backlog == 0 {
+    if job.times.time_based && verify.backlog == 0 {
         let message = "blocks are read back after each pass; the writes of an incomplete last pass are not checked";
         findings.remark(Severity::Note, at("time_based"), message);
     }
-    if matches!(job.pattern, Pattern::Random { .. }) && !job.uses_random_map() && job.effective_depth() > 1 {
+    if matches!(job.shape.pattern, Pattern::Random { .. }) && !job.uses_random_map() && job.effective_depth() > 1 {
         let message = "writes that overlap may be in flight together; a block that both wrote may be found damaged";
         findings.remark(Severity::Note, at("verify"), message);
     }

@@ -199,7 +199,7 @@ impl Draft {
         }
         self.steady = goals.steady.unwrap_or(self.steady);
         self.flow = goals.flow.map_or(self.flow, |flow| (flow.id, flow.sleep_ns));
-        if let Some(verify) = &self.job.verify {
+        if let Some(verify) = &self.job.checks.verify {
             (self.verify_kind, self.verify) = (Some(verify.kind), (**verify).clone());
         }
     }

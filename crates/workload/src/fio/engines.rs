@@ -36,10 +36,10 @@ pub(super) fn section(draft: &mut Draft, lines: &[Line], findings: &mut Findings
 /// The name with which a job file selects the engine of a job, so that the job is the same when the
 /// file is parsed again.
 pub(super) fn name_of(job: &Job) -> &str {
-    let name = job.engine_name.as_str();
+    let name = job.submission.engine_name.as_str();
     // Buffered libaio would lose its depth.
-    let is_serialised = name == "libaio" && !job.direct && job.iodepth > 1;
-    match job.engine {
+    let is_serialised = name == "libaio" && !job.submission.direct && job.submission.iodepth > 1;
+    match job.submission.engine {
         Engine::Sync if SYNC.contains(&name) => name,
         Engine::Sync => "psync",
         Engine::Async if ASYNC.contains(&name) && !is_serialised => name,
@@ -70,8 +70,8 @@ pub(super) fn choose<'a>(
     at: impl Fn(&str) -> &'a Place,
     findings: &mut Findings,
 ) {
-    name.clone_into(&mut job.engine_name);
-    job.engine = match name {
+    name.clone_into(&mut job.submission.engine_name);
+    job.submission.engine = match name {
         "null" => Engine::Null,
         _ if SYNC.contains(&name) => Engine::Sync,
         _ => Engine::Async,
@@ -79,7 +79,7 @@ pub(super) fn choose<'a>(
     match name {
         // A mapping always goes through the page cache, however the file was opened.
         "mmap" => {
-            job.direct = false;
+            job.submission.direct = false;
             let message = "engine 'mmap' is run with pread and pwrite through the page cache";
             findings.remark(Severity::Note, at("ioengine"), message);
         }
@@ -89,20 +89,20 @@ pub(super) fn choose<'a>(
         }
         // Passthrough commands bypass the page cache.
         "io_uring_cmd" => {
-            job.direct = true;
+            job.submission.direct = true;
             let message = "engine 'io_uring_cmd' is run as io_uring with direct=1";
             findings.remark(Severity::Note, at("ioengine"), message);
         }
         _ => {}
     }
-    if job.engine == Engine::Sync && job.iodepth > 1 {
+    if job.submission.engine == Engine::Sync && job.submission.iodepth > 1 {
         let message = "both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be capped at 1";
         findings.remark(Severity::Note, at("iodepth"), message);
     }
-    let is_serialised = name == "libaio" && !job.direct && !surroundings.buffered_async;
-    if is_serialised && job.iodepth > 1 {
+    let is_serialised = name == "libaio" && !job.submission.direct && !surroundings.buffered_async;
+    if is_serialised && job.submission.iodepth > 1 {
         let message = "buffered libaio is synchronous, the depth is limited to 1; use direct=1, or --buffered-async";
         findings.remark(Severity::Note, at("iodepth"), message);
-        job.iodepth = 1;
+        job.submission.iodepth = 1;
     }
 }

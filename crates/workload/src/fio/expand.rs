@@ -57,7 +57,7 @@ pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findin
     draft.copy_goals_from_job();
     let before = draft.job.clone();
     for direction in Direction::ALL {
-        if let BlockSize::Fixed(bytes) = before.block_sizes.of(direction) {
+        if let BlockSize::Fixed(bytes) = before.shape.block_sizes.of(direction) {
             *draft.blocks.bytes.of_mut(direction) = Some(u64::from(*bytes));
         }
     }
@@ -77,28 +77,28 @@ pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findin
     let keeps_priority = !gave(&["prio", "prioclass", "nice"]);
     let mut job = resolved(draft, &place, &Surroundings { buffered_async: true, ..Surroundings::none() }, findings);
     if keeps_engine {
-        job.engine_name.clone_from(&before.engine_name);
+        job.submission.engine_name.clone_from(&before.submission.engine_name);
     }
     if keeps_priority {
-        job.priority_bits = before.priority_bits;
+        job.priorities.priority_bits = before.priorities.priority_bits;
     }
-    if job.program.is_some() {
+    if job.source.program.is_some() {
         // A program describes the remaining fields itself.
-        job.placement = if job.file.is_empty() { before.placement } else { job.placement };
+        job.area.placement = if job.area.file.is_empty() { before.area.placement } else { job.area.placement };
         return job;
     }
     if keeps_sizes {
-        job.block_sizes = before.block_sizes;
+        job.shape.block_sizes = before.shape.block_sizes;
     }
     if keeps_mix {
-        job.mix = before.mix;
+        job.shape.mix = before.shape.mix;
     }
     if keeps_engine {
         // Only an asynchronous engine supports a depth above 1.
-        job.engine = if job.iodepth > 1 { Engine::Async } else { before.engine };
+        job.submission.engine = if job.submission.iodepth > 1 { Engine::Async } else { before.submission.engine };
     }
-    if job.file.is_empty() {
-        job.placement = before.placement;
+    if job.area.file.is_empty() {
+        job.area.placement = before.area.placement;
     }
     job
 }
@@ -187,20 +187,20 @@ impl File {
         let (begins_phase, begins_group) = (draft.begins_phase, draft.begins_report_group);
         let mut job = resolved(draft, head, surroundings, findings);
         if let Some(before) = self.jobs.last() {
-            job.phase = before.phase + u32::from(begins_phase);
-            job.report_group = before.report_group + u32::from(begins_phase || begins_group);
+            job.course.phase = before.course.phase + u32::from(begins_phase);
+            job.reporting.report_group = before.reporting.report_group + u32::from(begins_phase || begins_group);
         }
-        if !job.wait_for.is_empty() && !self.jobs.iter().any(|other| other.name == job.wait_for) {
+        if !job.course.wait_for.is_empty() && !self.jobs.iter().any(|other| other.name == job.course.wait_for) {
             // Suggesting the nearest of 10,000 names would take too long in a file full of errors.
             let names = self.jobs.iter().take(200).map(|other| other.name.as_str());
-            let hint = crate::suggest::nearest(&job.wait_for, names);
+            let hint = crate::suggest::nearest(&job.course.wait_for, names);
             let help = hint.map_or("the job must stand above".to_owned(), |name| format!("did you mean '{name}'?"));
-            findings.error(&wait_at, format!("wait_for: no job '{}' before this one", job.wait_for), help);
+            findings.error(&wait_at, format!("wait_for: no job '{}' before this one", job.course.wait_for), help);
         }
         self.check_weight(&job, &weight_at, findings);
         self.check_files(&job, &files_at, findings);
         job.first_thread = self.threads;
-        job.has_own_results = true;
+        job.reporting.has_own_results = true;
         self.threads = self.threads.saturating_add(job.threads);
         self.in_flight += u64::from(job.threads) * u64::from(job.effective_depth());
         if self.threads > MAX_THREADS {
@@ -221,15 +221,15 @@ impl File {
     /// use the same bytes.
     fn check_files(&self, job: &Job, place: &Place, findings: &mut Findings) {
         let names = |job: &'_ Job| -> Vec<String> {
-            if job.files > 1 {
-                split_names(&job.file).into_iter().map(str::to_owned).collect()
+            if job.area.files > 1 {
+                split_names(&job.area.file).into_iter().map(str::to_owned).collect()
             } else {
-                vec![job.file.clone()]
+                vec![job.area.file.clone()]
             }
         };
         let own = names(job);
-        let others = self.jobs.iter().filter(|other| !other.file.is_empty() && other.file != job.file);
-        let mut others = others.filter(|other| job.files > 1 || other.files > 1).take(200);
+        let others = self.jobs.iter().filter(|other| !other.area.file.is_empty() && other.area.file != job.area.file);
+        let mut others = others.filter(|other| job.area.files > 1 || other.area.files > 1).take(200);
         if let Some(other) = others.find(|other| names(other).iter().any(|name| own.contains(name))) {
             let message = format!("jobs '{}' and '{}' share some of their files, but not all", other.name, job.name);
             findings.error(place, message, "give both the same list in filename, or files of their own");
@@ -254,19 +254,19 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
         engines::refuse(&draft.engine, at("ioengine"), findings);
         return draft.job;
     }
-    if let Some(of) = draft.job.program {
+    if let Some(of) = draft.job.source.program {
         return program::resolved(of, &draft, surroundings, at, findings);
     }
     let mut job = draft.job.clone();
-    job.block_sizes = draft.blocks.sizes();
-    if let Mix::ReadWrite { read_percent } = &mut job.mix {
+    job.shape.block_sizes = draft.blocks.sizes();
+    if let Mix::ReadWrite { read_percent } = &mut job.shape.mix {
         *read_percent = draft.read_percent;
     }
-    if let Pattern::Random { repeat_offset, .. } = &mut job.pattern {
+    if let Pattern::Random { repeat_offset, .. } = &mut job.shape.pattern {
         *repeat_offset = draft.repeats_offset;
     }
-    if job.size == Some(Amount::Bytes(0)) {
-        job.size = None;
+    if job.area.size == Some(Amount::Bytes(0)) {
+        job.area.size = None;
     }
     files(&mut job, &draft, at("nrfiles"), findings);
     zones(&mut job, &draft, at, findings);
@@ -274,15 +274,18 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
     goals::resolve(&mut job, &draft, at, findings);
     checks::resolve(&mut job, &draft, at, findings);
     engines::choose(&mut job, &draft.engine, surroundings, at, findings);
-    if job.time_based && job.runtime_ns.is_none() {
+    if job.times.time_based && job.times.runtime_ns.is_none() {
         findings.error(at("time_based"), "time_based needs a runtime", "add runtime=30, say");
     }
-    if matches!(job.pattern, Pattern::Random { .. }) && job.random_map && !job.uses_random_map() && !job.trims_to_map()
+    if matches!(job.shape.pattern, Pattern::Random { .. })
+        && job.shape.random_map
+        && !job.uses_random_map()
+        && !job.trims_to_map()
     {
         let message = "blocks may repeat within a pass: the random map needs sizes that are multiples of one, full randomness and no runs";
         findings.remark(Severity::Note, at("rw"), message);
     }
-    if !job.invalidate {
+    if !job.submission.invalidate {
         let message =
             "option 'invalidate' has no effect here: simulated caches begin cold, the engine goes past the page cache";
         findings.remark(Severity::Note, at("invalidate"), message);
@@ -293,26 +296,26 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
 /// Determines the number of files and their names.
 fn files(job: &mut Job, draft: &Draft, place: &Place, findings: &mut Findings) {
     let named = draft.files.named.max(1);
-    job.files = draft.files.count.unwrap_or(named);
-    if !job.file.is_empty() && job.files != named {
+    job.area.files = draft.files.count.unwrap_or(named);
+    if !job.area.file.is_empty() && job.area.files != named {
         // If there are more names, fio uses the first `nrfiles` of them; if there are fewer, fio
         // refuses as well.
-        let message = format!("nrfiles={} and {named} names in filename contradict each other", job.files);
+        let message = format!("nrfiles={} and {named} names in filename contradict each other", job.area.files);
         findings.error(place, message, "leave nrfiles out");
     }
     let format = draft.files.format.replace("$clientuid", "");
-    if job.file.is_empty() && !format.is_empty() && !format.contains("$jobnum") {
+    if job.area.file.is_empty() && !format.is_empty() && !format.contains("$jobnum") {
         // All threads generate the same names, so they share the files.
         let name = |number: u32| {
             format.replace("$jobname", &job.name).replace("$filenum", &number.to_string()).trim().to_owned()
         };
-        job.files = if format.contains("$filenum") { job.files } else { 1 };
-        job.file = match job.files {
+        job.area.files = if format.contains("$filenum") { job.area.files } else { 1 };
+        job.area.file = match job.area.files {
             1 => name(0),
             count => (0..count).map(|number| name(number).replace(':', "\\:")).collect::<Vec<_>>().join(":"),
         };
     }
-    job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Shared };
+    job.area.placement = if job.area.file.is_empty() { Placement::Own } else { Placement::Shared };
 }
 
 /// The zones of `zonemode=strided`, checked as in fio.
@@ -327,27 +330,27 @@ fn zones<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a Place, findi
     } else if size_bytes == 0 {
         return findings.error(at("zonemode"), "zonemode=strided needs a zonesize", "add zonesize=256m, say");
     }
-    if job.distribution != Distribution::Uniform && matches!(job.pattern, Pattern::Random { .. }) {
+    if job.shape.distribution != Distribution::Uniform && matches!(job.shape.pattern, Pattern::Random { .. }) {
         let message = "strided zones and an uneven random_distribution together are not supported";
         return findings.error(at("random_distribution"), message, "remove one of them");
     }
     let range_bytes = if draft.zones.range_bytes > 0 { draft.zones.range_bytes } else { size_bytes };
-    let directions = job.mix.directions().iter();
-    let largest = directions.map(|direction| u64::from(job.block_sizes.of(*direction).largest_bytes())).max();
+    let directions = job.shape.mix.directions().iter();
+    let largest = directions.map(|direction| u64::from(job.shape.block_sizes.of(*direction).largest_bytes())).max();
     if range_bytes < largest.unwrap_or(1) {
         let message = format!("a zone of {range_bytes} bytes does not hold a block of {}", largest.unwrap_or(1));
         return findings.error(at("zonesize"), message, "make the zones larger, or the blocks smaller");
     }
-    job.zones = Some(Zones { size_bytes, range_bytes, skip_bytes: draft.zones.skip_bytes });
+    job.area.zones = Some(Zones { size_bytes, range_bytes, skip_bytes: draft.zones.skip_bytes });
 }
 
 /// Sets the priorities of all I/Os, of a share of them, and by size.
 pub(super) fn priorities(job: &mut Job, draft: &Draft) {
-    job.priority_bits = draft.priority.bits();
-    let share = &mut job.priority_share;
+    job.priorities.priority_bits = draft.priority.bits();
+    let share = &mut job.priorities.priority_share;
     let is_asked = share.read_percent > 0 || share.write_percent > 0;
     share.priority_bits = if is_asked { draft.priority.other_bits() } else { 0 };
     if let Some(splits) = draft.priority.by_size() {
-        job.priority_splits = splits;
+        job.priorities.priority_splits = splits;
     }
 }

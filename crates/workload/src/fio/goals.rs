@@ -82,8 +82,8 @@ pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a
     if output.histogram_log.is_some() && output.histogram_every_ns == 0 {
         findings.error(at("write_hist_log"), "write_hist_log needs a log_hist_msec", "add log_hist_msec=1000, say");
     }
-    if job.input.as_ref().is_some_and(|input| input.file.is_empty()) {
-        job.input = None;
+    if job.source.input.as_ref().is_some_and(|input| input.file.is_empty()) {
+        job.source.input = None;
     }
 }
 
@@ -184,17 +184,17 @@ pub(super) fn cpus_allowed(draft: &mut Draft, text: &str) -> Outcome {
     }
     cpus.sort_unstable();
     cpus.dedup();
-    draft.job.cpus = cpus;
+    draft.job.affinity.cpus = cpus;
     Ok(())
 }
 
 /// Converts a mask with a bit per CPU.
 pub(super) fn cpu_mask(draft: &mut Draft, mask: u64) {
-    draft.job.cpus = (0..64).filter(|cpu| mask & (1 << cpu) != 0).collect();
+    draft.job.affinity.cpus = (0..64).filter(|cpu| mask & (1 << cpu) != 0).collect();
 }
 
 pub(super) fn cpu_policy(draft: &mut Draft, text: &str) -> Outcome {
-    draft.job.splits_cpus = match text {
+    draft.job.affinity.splits_cpus = match text {
         "shared" => false,
         "split" => true,
         _ => return Err(not_one_of(text, &["shared", "split"])),
@@ -219,7 +219,7 @@ pub(super) fn read_iolog(draft: &mut Draft, text: &str) -> Outcome {
 }
 
 pub(super) fn input(draft: &mut Draft) -> &mut Input {
-    draft.job.input.get_or_insert_with(|| Box::new(Input { time_percent: 100, ..Input::default() }))
+    draft.job.source.input.get_or_insert_with(|| Box::new(Input { time_percent: 100, ..Input::default() }))
 }
 
 /// Parses `read,sync`.

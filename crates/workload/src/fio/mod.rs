@@ -91,7 +91,7 @@ pub struct Parsed {
 ///
 /// let text = b"[global]\nbs=4k\ndirect=1\n[reader]\nrw=randread\niodepth=8\n[log]\nrw=write\nfsync=1\n";
 /// let file = fio::parse("oltp.fio", text, &Surroundings::none()).unwrap();
-/// let jobs: Vec<_> = file.jobs.iter().map(|job| (job.name.as_str(), job.iodepth, job.fsync_every)).collect();
+/// let jobs: Vec<_> = file.jobs.iter().map(|job| (job.name.as_str(), job.submission.iodepth, job.submission.fsync_every)).collect();
 /// assert_eq!(jobs, [("reader", 8, 0), ("log", 1, 1)]);
 ///
 /// let errors = fio::parse("oltp.fio", b"[reader]\nrw=randred\n", &Surroundings::none()).unwrap_err();

@@ -65,47 +65,46 @@ pub(super) fn resolved<'a>(
         findings.remark(Severity::Note, at(option), message);
     }
     let given = draft.job.clone();
-    if given.time_based && given.runtime_ns.is_none() {
+    if given.times.time_based && given.times.runtime_ns.is_none() {
         findings.error(at("time_based"), "time_based needs a runtime", "add runtime=30, say");
     }
-    let mut job = Job {
-        program: Some(program),
-        name: given.name,
-        description: given.description,
-        group: given.group,
-        group_settings: given.group_settings,
-        threads: given.threads,
-        file: given.file,
-        directory: given.directory,
-        offset: given.offset,
-        offset_increment: given.offset_increment,
-        size: given.size.filter(|size| *size != Amount::Bytes(0)),
-        file_bytes: given.file_bytes,
-        loops: given.loops,
-        direct: given.direct,
-        invalidate: given.invalidate,
-        continue_on_error: given.continue_on_error,
-        runtime_ns: given.runtime_ns,
-        time_based: given.time_based,
-        ramp_ns: given.ramp_ns,
-        start_delay_ns: given.start_delay_ns,
-        seed: given.seed,
-        first_thread: given.first_thread,
-        phase: given.phase,
-        report_group: given.report_group,
-        wait_for: given.wait_for,
-        ends_phase: given.ends_phase,
-        ends: given.ends,
-        group_reporting: given.group_reporting,
-        ..Job::default()
-    };
+    let mut job = Job::default().with(|job| {
+        job.source.program = Some(program);
+        job.name = given.name;
+        job.description = given.description;
+        job.group = given.group;
+        job.group_settings = given.group_settings;
+        job.threads = given.threads;
+        job.area.file = given.area.file;
+        job.area.directory = given.area.directory;
+        job.area.offset = given.area.offset;
+        job.area.offset_increment = given.area.offset_increment;
+        job.area.size = given.area.size.filter(|size| *size != Amount::Bytes(0));
+        job.area.file_bytes = given.area.file_bytes;
+        job.area.loops = given.area.loops;
+        job.submission.direct = given.submission.direct;
+        job.submission.invalidate = given.submission.invalidate;
+        job.checks.continue_on_error = given.checks.continue_on_error;
+        job.times.runtime_ns = given.times.runtime_ns;
+        job.times.time_based = given.times.time_based;
+        job.times.ramp_ns = given.times.ramp_ns;
+        job.times.start_delay_ns = given.times.start_delay_ns;
+        job.seed = given.seed;
+        job.first_thread = given.first_thread;
+        job.course.phase = given.course.phase;
+        job.reporting.report_group = given.reporting.report_group;
+        job.course.wait_for = given.course.wait_for;
+        job.course.ends_phase = given.course.ends_phase;
+        job.course.ends = given.course.ends;
+        job.reporting.group_reporting = given.reporting.group_reporting;
+    });
     engines::choose(&mut job, &draft.engine, surroundings, at, findings);
     program.describe(&mut job);
     // A program may choose another kind of engine than the file, whose name then no longer fits.
-    job.engine_name = engines::name_of(&job).to_owned();
+    job.submission.engine_name = engines::name_of(&job).to_owned();
     // As with patterns, a job without a file has one area per thread; threads that share a file get
     // separate parts of it.
-    job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Split };
+    job.area.placement = if job.area.file.is_empty() { Placement::Own } else { Placement::Split };
     priorities(&mut job, draft);
     job
 }
@@ -113,7 +112,7 @@ pub(super) fn resolved<'a>(
 /// Stores one setting from the suffix of a workload name, in the program if the job is one,
 /// otherwise in the job.
 pub(super) fn override_one(draft: &mut Draft, key: &str, value: Option<&str>, place: &Place, findings: &mut Findings) {
-    let Some(program) = &mut draft.job.program else {
+    let Some(program) = &mut draft.job.source.program else {
         if key == "program" {
             return findings.error(
                 place,

@@ -59,7 +59,7 @@ pub(super) fn file_name(draft: &mut Draft, text: &str) -> Outcome {
     // A single file is stored by its name. Several are stored as the list was written, because jobs
     // with the same list share the files.
     let name = if let [one] = names[..] { one.replace("\\:", ":") } else { text.to_owned() };
-    store(&mut draft.job.file, &name)
+    store(&mut draft.job.area.file, &name)
 }
 
 /// Splits at colons that are not escaped by a backslash.
@@ -78,19 +78,19 @@ pub(super) fn split_names(text: &str) -> Vec<&str> {
 
 pub(super) fn file_order(draft: &mut Draft, text: &str) -> Outcome {
     let (word, count) = text.split_once(':').map_or((text, None), |(word, count)| (word.trim(), Some(count)));
-    draft.job.file_order = match word {
+    draft.job.area.file_order = match word {
         "roundrobin" => FileOrder::RoundRobin,
         "random" => FileOrder::Random,
         "sequential" => FileOrder::Sequential,
         _ => return Err(not_one_of(word, &["roundrobin", "random", "sequential"])),
     };
-    draft.job.file_run = small(count.map_or(Ok(1), |count| draft.numbers.within(count, 1, U32))?);
+    draft.job.area.file_run = small(count.map_or(Ok(1), |count| draft.numbers.within(count, 1, U32))?);
     Ok(())
 }
 
 pub(super) fn spread(draft: &mut Draft, text: &str) -> Outcome {
     let (distribution, centre_millionths) = distribution(&mut draft.numbers, text)?;
-    (draft.job.distribution, draft.job.centre_millionths) = (distribution, centre_millionths);
+    (draft.job.shape.distribution, draft.job.shape.centre_millionths) = (distribution, centre_millionths);
     Ok(())
 }
 
@@ -105,7 +105,7 @@ pub(super) fn zone_mode(draft: &mut Draft, text: &str) -> Outcome {
 }
 
 pub(super) fn exit_what(draft: &mut Draft, text: &str) -> Outcome {
-    draft.job.ends = match text {
+    draft.job.course.ends = match text {
         "group" => Ends::Group,
         "stonewall" => Ends::Phase,
         "all" => Ends::All,
@@ -120,12 +120,12 @@ pub(super) fn priority_splits(draft: &mut Draft, text: &str) -> Outcome {
 }
 
 pub(super) fn direction(draft: &mut Draft, text: &str) -> Outcome {
-    (draft.job.mix, draft.job.pattern) = draft.numbers.direction(text)?;
+    (draft.job.shape.mix, draft.job.shape.pattern) = draft.numbers.direction(text)?;
     Ok(())
 }
 
 pub(super) fn program(draft: &mut Draft, text: &str) -> Outcome {
-    draft.job.program = Some(Program::parse(text)?);
+    draft.job.source.program = Some(Program::parse(text)?);
     Ok(())
 }
 
@@ -149,7 +149,7 @@ pub(super) fn block_splits(draft: &mut Draft, text: &str) -> Outcome {
 }
 
 pub(super) fn sync_kind(draft: &mut Draft, text: &str) -> Outcome {
-    draft.job.sync = match text {
+    draft.job.submission.sync = match text {
         "none" | "0" => SyncKind::None,
         "sync" | "1" => SyncKind::Sync,
         "dsync" => SyncKind::DataSync,
@@ -160,15 +160,15 @@ pub(super) fn sync_kind(draft: &mut Draft, text: &str) -> Outcome {
 
 pub(super) fn start_delay(draft: &mut Draft, text: &str) -> Outcome {
     let (earliest, latest) = units::time_range(text, SECOND)?;
-    draft.job.start_delay_ns = (earliest.value_ns, latest.value_ns);
+    draft.job.times.start_delay_ns = (earliest.value_ns, latest.value_ns);
     draft.numbers.remark = earliest.remark.or(latest.remark);
     Ok(())
 }
 
 pub(super) fn file_sizes(draft: &mut Draft, text: &str) -> Outcome {
     let (least_bytes, most_bytes) = draft.numbers.file_sizes(text)?;
-    draft.job.file_bytes = Some(most_bytes);
-    draft.job.least_file_bytes = (least_bytes < most_bytes).then_some(least_bytes);
+    draft.job.area.file_bytes = Some(most_bytes);
+    draft.job.area.least_file_bytes = (least_bytes < most_bytes).then_some(least_bytes);
     Ok(())
 }
 
@@ -179,7 +179,7 @@ pub(super) fn engine(draft: &mut Draft, text: &str) -> Outcome {
 }
 
 pub(super) fn rate_process(draft: &mut Draft, text: &str) -> Outcome {
-    draft.job.rate_process = match text {
+    draft.job.pacing.rate_process = match text {
         "linear" => RateProcess::Linear,
         "poisson" => RateProcess::Poisson,
         _ => return Err(not_one_of(text, &["linear", "poisson"])),
@@ -192,7 +192,7 @@ pub(super) fn flow(draft: &mut Draft, weight: u64) {
 }
 
 pub(super) fn think_type(draft: &mut Draft, text: &str) -> Outcome {
-    draft.job.think.counts_issued = match text {
+    draft.job.pacing.think.counts_issued = match text {
         "complete" => false,
         "issue" => true,
         _ => return Err(not_one_of(text, &["complete", "issue"])),
@@ -201,8 +201,8 @@ pub(super) fn think_type(draft: &mut Draft, text: &str) -> Outcome {
 }
 
 pub(super) fn other_priority(draft: &mut Draft, percent: PerDirection<Option<u64>>) {
-    draft.job.priority_share.read_percent = percent.read.map_or(0, byte);
-    draft.job.priority_share.write_percent = percent.write.map_or(0, byte);
+    draft.job.priorities.priority_share.read_percent = percent.read.map_or(0, byte);
+    draft.job.priorities.priority_share.write_percent = percent.write.map_or(0, byte);
 }
 
 pub(super) fn continue_on_error(draft: &mut Draft, text: &str) -> Outcome {
@@ -214,7 +214,7 @@ pub(super) fn continue_on_error(draft: &mut Draft, text: &str) -> Outcome {
         "io" | "all" | "1" => (true, true),
         _ => return Err(not_one_of(text, &["none", "read", "write", "io", "verify", "all", "0", "1"])),
     };
-    draft.job.continue_on_error = PerDirection { read, write, trim: write };
+    draft.job.checks.continue_on_error = PerDirection { read, write, trim: write };
     Ok(())
 }
 

@@ -27,7 +27,7 @@ pub fn show(jobs: &[Job]) -> String {
         let mut section = Section { text: String::new(), default: Job::default() };
         section.head(job, index.checked_sub(1).map(|before| &jobs[before]));
         section.place(job);
-        match &job.program {
+        match &job.source.program {
             None => {
                 section.pattern(job);
                 section.sizes(job);
@@ -103,66 +103,71 @@ impl Section {
         }
         self.text("description", &job.description);
         if let Some(before) = before {
-            self.flag("stonewall", job.phase != before.phase);
-            self.flag("new_group", job.phase == before.phase && job.report_group != before.report_group);
+            self.flag("stonewall", job.course.phase != before.course.phase);
+            self.flag(
+                "new_group",
+                job.course.phase == before.course.phase && job.reporting.report_group != before.reporting.report_group,
+            );
         }
-        self.text("wait_for", &job.wait_for);
-        self.flag("exitall", job.ends_phase);
-        match job.ends {
+        self.text("wait_for", &job.course.wait_for);
+        self.flag("exitall", job.course.ends_phase);
+        match job.course.ends {
             Ends::Group => {}
             Ends::Phase => self.line("exit_what", "stonewall"),
             Ends::All => self.line("exit_what", "all"),
         }
-        self.flag("group_reporting", job.group_reporting);
+        self.flag("group_reporting", job.reporting.group_reporting);
         self.line("numjobs", job.threads);
     }
 
     fn place(&mut self, job: &Job) {
-        if job.files > 1 && !job.file.is_empty() {
+        if job.area.files > 1 && !job.area.file.is_empty() {
             // The list is written as it was given.
-            self.text("filename", &job.file);
+            self.text("filename", &job.area.file);
         } else {
-            self.text("filename", &job.file.replace(':', "\\:"));
-            self.number("nrfiles", u64::from(job.files), 1);
+            self.text("filename", &job.area.file.replace(':', "\\:"));
+            self.number("nrfiles", u64::from(job.area.files), 1);
         }
-        let run = if job.file_run > 1 { format!(":{}", job.file_run) } else { String::new() };
-        match (job.file_order, run.is_empty()) {
+        let run = if job.area.file_run > 1 { format!(":{}", job.area.file_run) } else { String::new() };
+        match (job.area.file_order, run.is_empty()) {
             (FileOrder::RoundRobin, true) => {}
             (FileOrder::RoundRobin, false) => self.line("file_service_type", format_args!("roundrobin{run}")),
             (FileOrder::Random, _) => self.line("file_service_type", format_args!("random{run}")),
             (FileOrder::Sequential, _) => self.line("file_service_type", format_args!("sequential{run}")),
         }
-        self.text("directory", &job.directory);
-        match (job.least_file_bytes, job.file_bytes) {
+        self.text("directory", &job.area.directory);
+        match (job.area.least_file_bytes, job.area.file_bytes) {
             (Some(least_bytes), Some(most_bytes)) => self.line("filesize", format_args!("{least_bytes}-{most_bytes}")),
             (_, file_bytes) => self.amount("filesize", file_bytes.map(Amount::Bytes)),
         }
-        self.amount("offset", (job.offset != self.default.offset).then_some(job.offset));
-        self.number("offset_align", job.offset_align_bytes, 0);
+        self.amount("offset", (job.area.offset != self.default.area.offset).then_some(job.area.offset));
+        self.number("offset_align", job.area.offset_align_bytes, 0);
         self.amount(
             "offset_increment",
-            (job.offset_increment != self.default.offset_increment).then_some(job.offset_increment),
+            (job.area.offset_increment != self.default.area.offset_increment).then_some(job.area.offset_increment),
         );
-        if let Some(zones) = job.zones {
+        if let Some(zones) = job.area.zones {
             self.line("zonemode", "strided");
             self.line("zonesize", zones.size_bytes);
             self.line("zonerange", zones.range_bytes);
             self.line("zoneskip", zones.skip_bytes);
         }
-        self.amount("size", job.size);
-        self.amount("io_size", job.io_size);
-        self.number("number_ios", job.number_ios.unwrap_or(0), 0);
-        self.number("loops", u64::from(job.loops), 1);
+        self.amount("size", job.area.size);
+        self.amount("io_size", job.area.io_size);
+        self.number("number_ios", job.area.number_ios.unwrap_or(0), 0);
+        self.number("loops", u64::from(job.area.loops), 1);
     }
 
     fn pattern(&mut self, job: &Job) {
-        let (prefix, suffix) = match job.pattern {
-            Pattern::Sequential { skip_bytes: 0 } | Pattern::Random { run: 1, .. } => (job.pattern, String::new()),
-            Pattern::Sequential { skip_bytes } => (job.pattern, format!(":{skip_bytes}")),
-            Pattern::Random { run, .. } => (job.pattern, format!(":{run}")),
+        let (prefix, suffix) = match job.shape.pattern {
+            Pattern::Sequential { skip_bytes: 0 } | Pattern::Random { run: 1, .. } => {
+                (job.shape.pattern, String::new())
+            }
+            Pattern::Sequential { skip_bytes } => (job.shape.pattern, format!(":{skip_bytes}")),
+            Pattern::Random { run, .. } => (job.shape.pattern, format!(":{run}")),
         };
         let prefix = if matches!(prefix, Pattern::Random { .. }) { "rand" } else { "" };
-        let word = match job.mix {
+        let word = match job.shape.mix {
             Mix::Read => "read",
             Mix::Write => "write",
             Mix::Trim => "trim",
@@ -171,16 +176,16 @@ impl Section {
             Mix::Rewrite => "rewrite",
         };
         self.line("rw", format_args!("{prefix}{word}{suffix}"));
-        if let Mix::ReadWrite { read_percent } = job.mix {
+        if let Mix::ReadWrite { read_percent } = job.shape.mix {
             self.number("rwmixread", u64::from(read_percent), 50);
         }
-        if matches!(job.pattern, Pattern::Random { repeat_offset: true, .. }) {
+        if matches!(job.shape.pattern, Pattern::Random { repeat_offset: true, .. }) {
             self.line("rw_sequencer", "identical");
         }
-        self.flag("norandommap", !job.random_map);
-        self.triple("percentage_random", job.random_percent, self.default.random_percent);
-        let centre = job.centre_millionths;
-        match &job.distribution {
+        self.flag("norandommap", !job.shape.random_map);
+        self.triple("percentage_random", job.shape.random_percent, self.default.shape.random_percent);
+        let centre = job.shape.centre_millionths;
+        match &job.shape.distribution {
             Distribution::Uniform => {}
             Distribution::Zipf { theta_millionths } => self.distribution("zipf", u64::from(*theta_millionths), centre),
             Distribution::Pareto { h_millionths } => self.distribution("pareto", u64::from(*h_millionths), centre),
@@ -215,7 +220,7 @@ impl Section {
     }
 
     fn sizes(&mut self, job: &Job) {
-        let sizes = Direction::ALL.map(|direction| job.block_sizes.of(direction));
+        let sizes = Direction::ALL.map(|direction| job.shape.block_sizes.of(direction));
         let fixed = sizes.map(|size| match size {
             BlockSize::Fixed(bytes) => *bytes,
             _ => 4096,
@@ -233,9 +238,9 @@ impl Section {
         if sizes.iter().any(|size| matches!(size, BlockSize::Split(_))) {
             self.line("bssplit", sizes.map(split).join(","));
         }
-        self.flag("bs_unaligned", job.sizes_unaligned);
-        self.flag("bs_is_seq_rand", job.sizes_by_pattern);
-        let PerDirection { read, write, trim } = job.block_align_bytes;
+        self.flag("bs_unaligned", job.shape.sizes_unaligned);
+        self.flag("bs_is_seq_rand", job.shape.sizes_by_pattern);
+        let PerDirection { read, write, trim } = job.shape.block_align_bytes;
         if (read, write, trim) != (0, 0, 0) {
             let parts = [read, write, trim].map(|align| if align == 0 { String::new() } else { align.to_string() });
             self.line("blockalign", parts.join(","));
@@ -243,28 +248,28 @@ impl Section {
     }
 
     fn depth(&mut self, job: &Job) {
-        self.line("iodepth", job.iodepth);
-        self.number("iodepth_low", u64::from(job.iodepth_low.unwrap_or(0)), 0);
-        self.number("iodepth_batch_complete_min", u64::from(job.completion_batch), 1);
+        self.line("iodepth", job.submission.iodepth);
+        self.number("iodepth_low", u64::from(job.submission.iodepth_low.unwrap_or(0)), 0);
+        self.number("iodepth_batch_complete_min", u64::from(job.submission.completion_batch), 1);
     }
 
     fn engine(&mut self, job: &Job) {
         self.line("ioengine", engines::name_of(job));
-        self.flag("direct", job.direct);
-        if !job.invalidate {
+        self.flag("direct", job.submission.direct);
+        if !job.submission.invalidate {
             self.line("invalidate", 0);
         }
-        match job.sync {
+        match job.submission.sync {
             SyncKind::None => {}
             SyncKind::DataSync => self.line("sync", "dsync"),
             SyncKind::Sync => self.line("sync", "sync"),
         }
-        self.number("fsync", u64::from(job.fsync_every), 0);
-        self.number("fdatasync", u64::from(job.fdatasync_every), 0);
-        self.flag("end_fsync", job.end_fsync);
-        self.flag("fsync_on_close", job.fsync_on_close);
-        let continues = job.verify.as_ref().is_some_and(|verify| verify.continues);
-        match (job.continue_on_error.read, job.continue_on_error.write) {
+        self.number("fsync", u64::from(job.submission.fsync_every), 0);
+        self.number("fdatasync", u64::from(job.submission.fdatasync_every), 0);
+        self.flag("end_fsync", job.submission.end_fsync);
+        self.flag("fsync_on_close", job.submission.fsync_on_close);
+        let continues = job.checks.verify.as_ref().is_some_and(|verify| verify.continues);
+        match (job.checks.continue_on_error.read, job.checks.continue_on_error.write) {
             (false, false) if continues => self.line("continue_on_error", "verify"),
             (false, false) => {}
             (true, true) if continues => self.line("continue_on_error", "all"),
@@ -272,7 +277,7 @@ impl Section {
             (false, true) => self.line("continue_on_error", "write"),
             (true, true) => self.line("continue_on_error", "io"),
         }
-        let Some(verify) = &job.verify else { return };
+        let Some(verify) = &job.checks.verify else { return };
         self.line("verify", verify.kind.name());
         // One that follows from the block sizes may be smaller than the option allows, and follows again.
         if u64::from(verify.interval_bytes) >= LEAST_VERIFY_INTERVAL_BYTES {
@@ -298,25 +303,25 @@ impl Section {
                 self.line(key, format_args!("{}us", microseconds(time_ns)));
             }
         };
-        span("runtime", job.runtime_ns.unwrap_or(0));
-        span("ramp_time", job.ramp_ns);
-        span("thinktime", job.think.time_ns);
-        if job.start_delay_ns != (0, 0) {
-            let (earliest, latest) = job.start_delay_ns;
+        span("runtime", job.times.runtime_ns.unwrap_or(0));
+        span("ramp_time", job.times.ramp_ns);
+        span("thinktime", job.pacing.think.time_ns);
+        if job.times.start_delay_ns != (0, 0) {
+            let (earliest, latest) = job.times.start_delay_ns;
             self.line("startdelay", format_args!("{}us-{}us", microseconds(earliest), microseconds(latest)));
         }
-        self.flag("time_based", job.time_based);
-        self.number("thinktime_blocks", u64::from(job.think.blocks), 0);
-        span_of(self, "thinktime_iotime", job.think.io_time_ns);
-        if job.think.counts_issued {
+        self.flag("time_based", job.times.time_based);
+        self.number("thinktime_blocks", u64::from(job.pacing.think.blocks), 0);
+        span_of(self, "thinktime_iotime", job.pacing.think.io_time_ns);
+        if job.pacing.think.counts_issued {
             self.line("thinktime_blocks_type", "issue");
         }
-        self.triple("rate", job.rate_bytes_per_s, self.default.rate_bytes_per_s);
-        self.triple("rate_iops", job.rate_ios_per_s, self.default.rate_ios_per_s);
-        if job.rate_process == RateProcess::Poisson {
+        self.triple("rate", job.pacing.rate_bytes_per_s, self.default.pacing.rate_bytes_per_s);
+        self.triple("rate_iops", job.pacing.rate_ios_per_s, self.default.pacing.rate_ios_per_s);
+        if job.pacing.rate_process == RateProcess::Poisson {
             self.line("rate_process", "poisson");
         }
-        self.flag("rate_ignore_thinktime", job.rate_ignores_think);
+        self.flag("rate_ignore_thinktime", job.pacing.rate_ignores_think);
     }
 
     fn goals(&mut self, job: &Job) {
@@ -361,10 +366,10 @@ impl Section {
             let list = |errors: &[u16]| errors.iter().map(u16::to_string).collect::<Vec<_>>().join(":");
             self.line("ignore_error", format_args!("{},{}", list(read), list(write)));
         }
-        if !job.cpus.is_empty() {
-            self.line("cpus_allowed", job.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+        if !job.affinity.cpus.is_empty() {
+            self.line("cpus_allowed", job.affinity.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
         }
-        if job.splits_cpus {
+        if job.affinity.splits_cpus {
             self.line("cpus_allowed_policy", "split");
         }
     }
@@ -392,7 +397,7 @@ impl Section {
         if output.in_one_file {
             self.line("per_job_logs", 0);
         }
-        let Some(input) = &job.input else { return };
+        let Some(input) = &job.source.input else { return };
         self.line("read_iolog", &input.file);
         self.flag("replay_no_stall", input.as_fast_as_possible);
         self.number("replay_time_scale", u64::from(input.time_percent), 100);
@@ -404,13 +409,13 @@ impl Section {
     }
 
     fn group(&mut self, job: &Job) {
-        let (class, level, hint) = parts_of(job.priority_bits);
+        let (class, level, hint) = parts_of(job.priorities.priority_bits);
         if (class, level) != (0, 0) {
             self.line("prio", level);
             self.line("prioclass", class);
         }
         self.number("priohint", u64::from(hint), 0);
-        let share = job.priority_share;
+        let share = job.priorities.priority_share;
         if share.read_percent > 0 || share.write_percent > 0 {
             self.line("cmdprio_percentage", format_args!("{},{}", share.read_percent, share.write_percent));
             let (class, level, hint) = parts_of(share.priority_bits);
@@ -418,7 +423,7 @@ impl Section {
             self.line("cmdprio", level);
             self.number("cmdprio_hint", u64::from(hint), 0);
         }
-        let PerDirection { read, write, .. } = &job.priority_splits;
+        let PerDirection { read, write, .. } = &job.priorities.priority_splits;
         if !read.is_empty() || !write.is_empty() {
             let part = |it: &PrioritySplit| {
                 let (class, level, hint) = parts_of(it.priority_bits);

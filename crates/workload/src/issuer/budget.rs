@@ -38,14 +38,14 @@ impl Budget {
     pub(super) fn new(job: &Job, parts_bytes: &[u64], room_bytes: u64) -> Self {
         let part_bytes: u64 = parts_bytes.iter().sum();
         let amount_bytes = amount_of(job, part_bytes);
-        let io_bytes = job.io_size.map(|amount| amount.of(part_bytes).max(1));
-        let loops = job.loops.max(1);
-        let time_based = job.time_based && job.runtime_ns.is_some();
-        let largest = Direction::ALL.map(|direction| job.block_sizes.of(direction).largest_bytes());
+        let io_bytes = job.area.io_size.map(|amount| amount.of(part_bytes).max(1));
+        let loops = job.area.loops.max(1);
+        let time_based = job.times.time_based && job.times.runtime_ns.is_some();
+        let largest = Direction::ALL.map(|direction| job.shape.block_sizes.of(direction).largest_bytes());
         let mut budget = Self {
             issued_bytes: 0,
             ends_at_bytes: 0,
-            ios_left: job.number_ios.map_or(u64::MAX, |number| number.saturating_mul(loops.into())),
+            ios_left: job.area.number_ios.map_or(u64::MAX, |number| number.saturating_mul(loops.into())),
             began_at_bytes: 0,
             pass_bytes: longest_pass(job, parts_bytes, room_bytes).min(if stops_at_size(job) {
                 amount_bytes
@@ -138,13 +138,16 @@ pub(super) fn longest_pass(job: &Job, parts_bytes: &[u64], room_bytes: u64) -> u
 
 /// Whether a pass transfers each block of the part once and then ends.
 fn visits_all_once(job: &Job) -> bool {
-    job.files > 1 || job.uses_random_map() || job.trims_to_map() || matches!(job.mix, Mix::TrimWrite | Mix::Rewrite)
+    job.area.files > 1
+        || job.uses_random_map()
+        || job.trims_to_map()
+        || matches!(job.shape.mix, Mix::TrimWrite | Mix::Rewrite)
 }
 
 /// The block size of a job that goes through its part from start to end, if it is constant.
 fn dense_block(job: &Job) -> Option<u64> {
-    let is_dense = job.pattern == Pattern::Sequential { skip_bytes: 0 } && job.zones.is_none();
-    match (job.mix, job.block_sizes.of(*job.mix.directions().first()?)) {
+    let is_dense = job.shape.pattern == Pattern::Sequential { skip_bytes: 0 } && job.area.zones.is_none();
+    match (job.shape.mix, job.shape.block_sizes.of(*job.shape.mix.directions().first()?)) {
         // Each direction goes through the part separately.
         (Mix::ReadWrite { .. }, _) => None,
         (_, BlockSize::Fixed(bytes)) if is_dense => Some(u64::from(*bytes).max(1)),
@@ -154,17 +157,19 @@ fn dense_block(job: &Job) -> Option<u64> {
 
 /// Whether a pass ends when it has transferred the bytes of one loop.
 fn stops_at_size(job: &Job) -> bool {
-    let writes_anywhere = matches!(job.pattern, Pattern::Random { .. })
-        && !job.random_map
-        && job.mix.directions().contains(&Direction::Write);
+    let writes_anywhere = matches!(job.shape.pattern, Pattern::Random { .. })
+        && !job.shape.random_map
+        && job.shape.mix.directions().contains(&Direction::Write);
     // fio's null engine has a queue if the depth is above 1.
-    let has_queue = job.engine == Engine::Async || job.engine == Engine::Null && job.iodepth > 1;
+    let has_queue =
+        job.submission.engine == Engine::Async || job.submission.engine == Engine::Null && job.submission.iodepth > 1;
     has_queue && !writes_anywhere
 }
 
 /// The length of a part without the rest at its end that is smaller than a block.
 pub(crate) fn whole_blocks(job: &Job, part_bytes: u64) -> u64 {
-    let smallest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).smallest_bytes());
+    let smallest =
+        job.shape.mix.directions().iter().map(|direction| job.shape.block_sizes.of(*direction).smallest_bytes());
     let unit = u64::from(smallest.min().unwrap_or(1).max(1));
     part_bytes / unit * unit
 }
@@ -177,7 +182,7 @@ mod tests {
     /// KiB that passes over 168 KiB, all of the file, transfer in blocks of 16 KiB, of which ten
     /// fit.
     fn moved_kib(job: Job) -> u64 {
-        let job = Job { block_sizes: PerDirection::all(BlockSize::Fixed(16 << 10)), ..job };
+        let job = job.with(|job| job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(16 << 10)));
         let mut budget = Budget::new(&job, &[168 << 10], 168 << 10);
         let mut kib = 0;
         while !budget.pass_is_over() || budget.next_pass(false) {
@@ -193,22 +198,43 @@ mod tests {
         // The figures are those of fio 3.33.
         let io_size = |kib: u64| Some(Amount::Bytes(kib << 10));
         assert_eq!(moved_kib(Job::default()), 160);
-        assert_eq!(moved_kib(Job { io_size: io_size(324), ..Job::default() }), 320);
-        assert_eq!(moved_kib(Job { io_size: io_size(100), ..Job::default() }), 112);
-        assert_eq!(moved_kib(Job { io_size: io_size(100), loops: 2, ..Job::default() }), 208);
-        assert_eq!(moved_kib(Job { loops: 3, ..Job::default() }), 480);
-        assert_eq!(moved_kib(Job { loops: 3, number_ios: Some(9), ..Job::default() }), 432);
+        assert_eq!(moved_kib(Job::default().with(|job| job.area.io_size = io_size(324))), 320);
+        assert_eq!(moved_kib(Job::default().with(|job| job.area.io_size = io_size(100))), 112);
+        assert_eq!(
+            moved_kib(Job::default().with(|job| {
+                job.area.io_size = io_size(100);
+                job.area.loops = 2;
+            })),
+            208
+        );
+        assert_eq!(moved_kib(Job::default().with(|job| job.area.loops = 3)), 480);
+        assert_eq!(
+            moved_kib(Job::default().with(|job| {
+                job.area.loops = 3;
+                job.area.number_ios = Some(9);
+            })),
+            432
+        );
     }
 
     #[test]
     fn where_blocks_repeat_the_last_one_is_done_whole() {
         let pattern = Pattern::Random { run: 1, repeat_offset: false };
-        let job = Job { pattern, random_map: false, ..Job::default() };
+        let job = Job::default().with(|job| {
+            job.shape.pattern = pattern;
+            job.shape.random_map = false;
+        });
         assert_eq!(moved_kib(job.clone()), 176);
-        assert_eq!(moved_kib(Job { loops: 2, ..job.clone() }), 336);
-        let job = Job { io_size: Some(Amount::Bytes(186 << 10)), ..job };
+        assert_eq!(moved_kib(job.clone().with(|job| job.area.loops = 2)), 336);
+        let job = job.with(|job| job.area.io_size = Some(Amount::Bytes(186 << 10)));
         assert_eq!(moved_kib(job.clone()), 192);
-        assert_eq!(moved_kib(Job { engine: Engine::Async, ..job.clone() }), 176);
-        assert_eq!(moved_kib(Job { engine: Engine::Async, mix: Mix::Write, ..job }), 192);
+        assert_eq!(moved_kib(job.clone().with(|job| job.submission.engine = Engine::Async)), 176);
+        assert_eq!(
+            moved_kib(job.with(|job| {
+                job.submission.engine = Engine::Async;
+                job.shape.mix = Mix::Write;
+            })),
+            192
+        );
     }
 }

@@ -341,7 +341,7 @@ mod tests {
     }
 
     fn goal_monitor(goals: Goals) -> GoalMonitor {
-        let mut goal_monitor = *GoalMonitor::new(&Job { goals, ..Job::default() }).expect("goals");
+        let mut goal_monitor = *GoalMonitor::new(&Job::default().with(|job| job.goals = goals)).expect("goals");
         goal_monitor.start(0);
         goal_monitor
     }

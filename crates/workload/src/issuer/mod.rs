@@ -209,7 +209,7 @@ impl Issuer {
     /// [`Unsuitable`] if the thread's part of the area cannot hold its largest block, what its
     /// program needs, or its trace; or if the recording of the trace is missing.
     pub fn new(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Result<Self, Unsuitable> {
-        let kind = match (&job.replay, &job.program) {
+        let kind = match (&job.source.replay, &job.source.program) {
             (Some(replay), _) => Kind::Replay(Box::new(Player::new(replay, job, thread, area_bytes)?)),
             (None, None) => Kind::Pattern(Thread::new(job, thread, area_bytes, seed)?),
             (None, Some(program)) => Kind::Program(Box::new(Run::new(program, job, thread, area_bytes, seed)?)),

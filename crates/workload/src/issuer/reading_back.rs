@@ -61,14 +61,14 @@ pub(super) struct ReadingBack {
 
 impl ReadingBack {
     pub(super) fn new(job: &Job, depth: u32) -> Option<Box<Self>> {
-        let verify = (**job.verify.as_ref()?).clone();
-        let is_dense = match job.pattern {
-            Pattern::Sequential { skip_bytes } => skip_bytes == 0 && job.zones.is_none(),
+        let verify = (**job.checks.verify.as_ref()?).clone();
+        let is_dense = match job.shape.pattern {
+            Pattern::Sequential { skip_bytes } => skip_bytes == 0 && job.area.zones.is_none(),
             Pattern::Random { .. } => job.uses_random_map(),
         };
         let waiting = if is_dense { Waiting::InOrder(VecDeque::new()) } else { Waiting::ByPlace(BTreeMap::new()) };
         Some(Box::new(Self {
-            checks_all_reads: !job.mix.has_writes(),
+            checks_all_reads: !job.shape.mix.has_writes(),
             verify,
             waiting,
             in_flight: vec![None; depth as usize],
@@ -82,7 +82,7 @@ impl ReadingBack {
     /// Bytes that a pass transfers if the job transfers `all_bytes`: at most the area once if the
     /// job reads back what it writes and no block repeats within a pass, otherwise all of them.
     pub(super) fn bytes_of_pass(&mut self, job: &Job, area_bytes: u64, all_bytes: u64) -> u64 {
-        let repeats = matches!(job.pattern, Pattern::Random { .. }) && !job.random_map;
+        let repeats = matches!(job.shape.pattern, Pattern::Random { .. }) && !job.shape.random_map;
         if !self.verify.reads_back || self.checks_all_reads || repeats {
             return all_bytes;
         }

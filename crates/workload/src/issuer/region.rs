@@ -9,8 +9,8 @@ use crate::pattern::Region;
 /// (see [`amount_of`]).
 pub(crate) fn part_of(job: &Job, thread: u32, area_bytes: u64) -> Region {
     // A file may be larger than this job says, if another job lays it out.
-    let area_bytes = job.file_bytes.map_or(area_bytes, |file_bytes| file_bytes.min(area_bytes));
-    let (base, end) = match job.placement {
+    let area_bytes = job.area.file_bytes.map_or(area_bytes, |file_bytes| file_bytes.min(area_bytes));
+    let (base, end) = match job.area.placement {
         Placement::Shared | Placement::Own => (0, area_bytes),
         Placement::Split => {
             let threads = u64::from(job.threads.max(1));
@@ -23,18 +23,22 @@ pub(crate) fn part_of(job: &Job, thread: u32, area_bytes: u64) -> Region {
             (base, base.saturating_add(part_bytes).min(area_bytes))
         }
     };
-    let mut skipped = job.offset.of(end.saturating_sub(base));
-    if matches!(job.offset, Amount::Percent(_)) {
-        let smallest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).smallest_bytes());
-        let align =
-            if job.offset_align_bytes > 0 { job.offset_align_bytes } else { smallest.min().unwrap_or(1).into() };
+    let mut skipped = job.area.offset.of(end.saturating_sub(base));
+    if matches!(job.area.offset, Amount::Percent(_)) {
+        let smallest =
+            job.shape.mix.directions().iter().map(|direction| job.shape.block_sizes.of(*direction).smallest_bytes());
+        let align = if job.area.offset_align_bytes > 0 {
+            job.area.offset_align_bytes
+        } else {
+            smallest.min().unwrap_or(1).into()
+        };
         skipped = skipped.checked_next_multiple_of(align.max(1)).unwrap_or(u64::MAX);
     }
-    let increments = whole_pages(job.offset_increment, end - base).saturating_mul(u64::from(thread));
+    let increments = whole_pages(job.area.offset_increment, end - base).saturating_mul(u64::from(thread));
     let start_bytes = base.saturating_add(skipped).saturating_add(increments).min(end);
     let room = end - start_bytes;
-    let size_bytes = match job.size {
-        Some(Amount::Bytes(bytes)) if bytes > 0 && job.file_bytes.is_none() => bytes.min(room),
+    let size_bytes = match job.area.size {
+        Some(Amount::Bytes(bytes)) if bytes > 0 && job.area.file_bytes.is_none() => bytes.min(room),
         None | Some(Amount::Bytes(_)) => room,
         Some(percent) => whole_pages(percent, end - base).min(room),
     };
@@ -43,7 +47,7 @@ pub(crate) fn part_of(job: &Job, thread: u32, area_bytes: u64) -> Region {
 
 /// Bytes that one loop of a job transfers whose parts hold `part_bytes` in all its files together.
 pub(super) fn amount_of(job: &Job, part_bytes: u64) -> u64 {
-    match job.size {
+    match job.area.size {
         Some(Amount::Bytes(bytes)) if bytes > 0 => bytes.min(part_bytes),
         _ => part_bytes,
     }
@@ -62,7 +66,8 @@ pub(super) fn regions_of(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> 
     let mut regions = crate::files::regions(job, thread, area_bytes, seed);
     let length_bytes = |region: &Region| region.end_bytes - region.start_bytes;
     let part_bytes = regions.iter().map(length_bytes).max().unwrap_or(0);
-    let largest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).largest_bytes());
+    let largest =
+        job.shape.mix.directions().iter().map(|direction| job.shape.block_sizes.of(*direction).largest_bytes());
     let block_bytes = u64::from(largest.max().unwrap_or(1).max(1));
     if part_bytes < block_bytes {
         let job = job.name.clone();
@@ -79,17 +84,23 @@ mod tests {
 
     #[test]
     fn percentages_are_whole_pages() {
-        let job = Job { offset: Amount::Percent(10), size: Some(Amount::Percent(80)), ..Job::default() };
+        let job = Job::default().with(|job| {
+            job.area.offset = Amount::Percent(10);
+            job.area.size = Some(Amount::Percent(80));
+        });
         let part = part_of(&job, 0, 256_060_514_304);
         assert_eq!((part.start_bytes % 4096, part.end_bytes % 4096), (0, 0));
         // As in fio, the offset is rounded up to the next block.
         assert_eq!(part.start_bytes / 4096, 25_606_051_430_u64.div_ceil(4096));
-        let shifted = Job { offset: Amount::Bytes(4096), offset_increment: Amount::Percent(30), ..Job::default() };
+        let shifted = Job::default().with(|job| {
+            job.area.offset = Amount::Bytes(4096);
+            job.area.offset_increment = Amount::Percent(30);
+        });
         assert_eq!(
             [0, 1, 2].map(|thread| part_of(&shifted, thread, 10 << 20).start_bytes),
             [4096, 3_149_824, 6_295_552]
         );
-        let bytes = Job { offset: Amount::Bytes(512), ..Job::default() };
+        let bytes = Job::default().with(|job| job.area.offset = Amount::Bytes(512));
         assert_eq!(part_of(&bytes, 0, 8192).start_bytes, 512);
     }
 }

@@ -66,21 +66,27 @@ impl FastPath {
     /// Returns the shared properties if the job has one direction, one size, one priority and one
     /// file, and no stride, sync, goal, flow or verification. The caller excludes rates and pauses.
     fn of(job: &Job, sizes: &[Sizes; 3], has_one_file: bool) -> Option<Self> {
-        let direction = match job.mix {
+        let direction = match job.shape.mix {
             Mix::Read => Direction::Read,
-            Mix::Write if job.fsync_every == 0 && job.fdatasync_every == 0 && !job.fsync_on_close => Direction::Write,
+            Mix::Write
+                if job.submission.fsync_every == 0
+                    && job.submission.fdatasync_every == 0
+                    && !job.submission.fsync_on_close =>
+            {
+                Direction::Write
+            }
             Mix::Trim => Direction::Trim,
             _ => return None,
         };
-        let has_no_stride = matches!(job.pattern, Pattern::Sequential { skip_bytes: 0 } | Pattern::Random { .. });
-        if !has_no_stride || job.goals.watch_completions() || job.goals.flow.is_some() || job.verify.is_some() {
+        let has_no_stride = matches!(job.shape.pattern, Pattern::Sequential { skip_bytes: 0 } | Pattern::Random { .. });
+        if !has_no_stride || job.goals.watch_completions() || job.goals.flow.is_some() || job.checks.verify.is_some() {
             return None;
         }
         let Sizes::Fixed(length_bytes) = sizes[direction as usize] else { return None };
-        let share = &job.priority_share;
+        let share = &job.priorities.priority_share;
         let has_one_priority = [share.read_percent, share.write_percent, 0][direction as usize] == 0
-            && job.priority_splits.of(direction).is_empty();
-        (has_one_priority && has_one_file && !job.sizes_by_pattern).then_some(Self { direction, length_bytes })
+            && job.priorities.priority_splits.of(direction).is_empty();
+        (has_one_priority && has_one_file && !job.shape.sizes_by_pattern).then_some(Self { direction, length_bytes })
     }
 }
 
@@ -146,9 +152,9 @@ impl Thread {
         let (offset_stream, mut choices, pace_stream) = (stream(), stream(), stream());
 
         let depth = job.effective_depth();
-        let low = job.iodepth_low.unwrap_or(depth).min(depth);
-        let resume_at = low.min(depth - job.completion_batch.clamp(1, depth));
-        let (earliest, latest) = job.start_delay_ns;
+        let low = job.submission.iodepth_low.unwrap_or(depth).min(depth);
+        let resume_at = low.min(depth - job.submission.completion_batch.clamp(1, depth));
+        let (earliest, latest) = job.times.start_delay_ns;
         let start_delay_ns = earliest + choices.below(latest.saturating_sub(earliest).saturating_add(1));
         let room_bytes = whole_file(job, regions[0], area_bytes).end_bytes - regions[0].start_bytes;
         let mut budget = Budget::new(job, &parts_bytes, room_bytes);
@@ -157,11 +163,12 @@ impl Thread {
             let part_bytes = parts_bytes.iter().sum();
             let whole_bytes = parts_bytes.iter().map(|bytes| whole_blocks(job, *bytes)).sum();
             let pass_bytes = amount_of(job, part_bytes).min(whole_bytes);
-            let all_bytes = job.io_size.map_or(pass_bytes, |amount| amount.of(part_bytes)).max(1);
+            let all_bytes = job.area.io_size.map_or(pass_bytes, |amount| amount.of(part_bytes)).max(1);
             budget = budget.of_passes(reading_back.bytes_of_pass(job, pass_bytes.max(1), all_bytes));
         }
-        let sizes = Direction::ALL.map(|direction| Sizes::new(job.block_sizes.of(direction), job.sizes_unaligned));
-        let (pacer, pauses) = (Pacer::new(job, pace_stream), Pauses::new(job.think));
+        let sizes =
+            Direction::ALL.map(|direction| Sizes::new(job.shape.block_sizes.of(direction), job.shape.sizes_unaligned));
+        let (pacer, pauses) = (Pacer::new(job, pace_stream), Pauses::new(job.pacing.think));
         let has_own_time = pacer.is_some() || pauses.is_some();
         Ok(Self {
             stage: Stage::Fresh,
@@ -169,32 +176,33 @@ impl Thread {
             tokens: Tokens::new(depth),
             resume_at,
             is_draining: false,
-            mix: job.mix,
+            mix: job.shape.mix,
             sizes,
-            sizes_by_pattern: job.sizes_by_pattern,
+            sizes_by_pattern: job.shape.sizes_by_pattern,
             offsets: Files::new(job, &regions, area_bytes, offset_stream),
             choices,
             chosen: None,
             trimmed: None,
-            rewrite_blocks: RewriteBlocks::new(job.mix, depth),
+            rewrite_blocks: RewriteBlocks::new(job.shape.mix, depth),
             pacer,
-            rate_ignores_think: job.rate_ignores_think,
+            rate_ignores_think: job.pacing.rate_ignores_think,
             pauses,
             start_delay_ns,
-            issue_for_ns: job.runtime_ns.map(|runtime_ns| runtime_ns.saturating_add(job.ramp_ns)),
+            issue_for_ns: job.times.runtime_ns.map(|runtime_ns| runtime_ns.saturating_add(job.times.ramp_ns)),
             end_ns: Nanos::MAX,
             budget,
             flags: data_flags(job),
             priority: job.priority(),
-            other_priority: Priority(job.priority_share.priority_bits),
-            other_percent: [job.priority_share.read_percent, job.priority_share.write_percent, 0],
-            priority_splits: Direction::ALL.map(|direction| job.priority_splits.of(direction).clone().into()),
-            sync_every: [job.fsync_every, job.fdatasync_every],
+            other_priority: Priority(job.priorities.priority_share.priority_bits),
+            other_percent: [job.priorities.priority_share.read_percent, job.priorities.priority_share.write_percent, 0],
+            priority_splits: Direction::ALL
+                .map(|direction| job.priorities.priority_splits.of(direction).clone().into()),
+            sync_every: [job.submission.fsync_every, job.submission.fdatasync_every],
             writes_issued: 0,
             sync_is_due: false,
-            end_fsync: (job.end_fsync || job.fsync_on_close) && job.mix.has_writes(),
-            fsync_on_close: job.fsync_on_close,
-            continue_on_error: Direction::ALL.map(|direction| *job.continue_on_error.of(direction)),
+            end_fsync: (job.submission.end_fsync || job.submission.fsync_on_close) && job.shape.mix.has_writes(),
+            fsync_on_close: job.submission.fsync_on_close,
+            continue_on_error: Direction::ALL.map(|direction| *job.checks.continue_on_error.of(direction)),
             ignored_errnos: Direction::ALL.map(|direction| job.goals.ignored_errnos.of(direction).clone().into()),
             reading_back,
             goal_monitor: GoalMonitor::new(job),
@@ -629,8 +637,8 @@ impl Thread {
 }
 
 fn data_flags(job: &Job) -> [Flags; 3] {
-    let durable = job.sync != SyncKind::None;
-    let waits = match (job.direct, durable) {
+    let durable = job.submission.sync != SyncKind::None;
+    let waits = match (job.submission.direct, durable) {
         // Linux marks direct writes with REQ_IDLE, because more of them are expected to follow.
         (true, _) => Flags::SYNC.with(Flags::IDLE),
         (false, true) => Flags::SYNC,

@@ -77,13 +77,13 @@ impl Settings for Copy {
     }
 
     fn describe(&self, job: &mut Job) {
-        job.mix = Mix::ReadWrite { read_percent: 50 };
-        job.pattern = Pattern::Sequential { skip_bytes: 0 };
-        job.block_sizes = PerDirection::all(BlockSize::Fixed(self.block_bytes));
-        job.placement = Placement::Split;
-        job.direct = false;
-        job.iodepth = 1;
-        job.engine = if job.engine == Engine::Null { Engine::Null } else { Engine::Sync };
+        job.shape.mix = Mix::ReadWrite { read_percent: 50 };
+        job.shape.pattern = Pattern::Sequential { skip_bytes: 0 };
+        job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(self.block_bytes));
+        job.area.placement = Placement::Split;
+        job.submission.direct = false;
+        job.submission.iodepth = 1;
+        job.submission.engine = if job.submission.engine == Engine::Null { Engine::Null } else { Engine::Sync };
     }
 }
 

@@ -102,13 +102,13 @@ impl Settings for Dbench {
 
     fn describe(&self, job: &mut Job) {
         let max = PAGE_BYTES * MOST_PAGES;
-        job.mix = Mix::ReadWrite { read_percent: 75 };
-        job.pattern = Pattern::Sequential { skip_bytes: 0 };
-        job.block_sizes = PerDirection::all(BlockSize::Range { min: PAGE_BYTES, max });
-        job.placement = Placement::Split;
-        job.direct = false;
-        job.iodepth = 1;
-        job.engine = if job.engine == Engine::Null { Engine::Null } else { Engine::Sync };
+        job.shape.mix = Mix::ReadWrite { read_percent: 75 };
+        job.shape.pattern = Pattern::Sequential { skip_bytes: 0 };
+        job.shape.block_sizes = PerDirection::all(BlockSize::Range { min: PAGE_BYTES, max });
+        job.area.placement = Placement::Split;
+        job.submission.direct = false;
+        job.submission.iodepth = 1;
+        job.submission.engine = if job.submission.engine == Engine::Null { Engine::Null } else { Engine::Sync };
     }
 }
 

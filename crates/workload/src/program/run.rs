@@ -112,7 +112,7 @@ impl Run {
         }
         let mut root = root_stream(job, thread, seed);
         let (mut own, scripts) = (Stream::new(root.next()), Stream::new(root.next()));
-        let (earliest, latest) = job.start_delay_ns;
+        let (earliest, latest) = job.times.start_delay_ns;
         let script = match program {
             Program::Dbench(settings) => Script::Dbench(Client::new(*settings, part_bytes, scripts)),
             Program::StartUp(settings) => Script::StartUp(Replay::new(*settings, scripts)),
@@ -125,12 +125,12 @@ impl Run {
             stage: Stage::Fresh,
             first_byte: part.start_bytes,
             start_delay_ns: earliest + own.below(latest.saturating_sub(earliest).saturating_add(1)),
-            issue_for_ns: job.runtime_ns.map(|runtime_ns| runtime_ns.saturating_add(job.ramp_ns)),
+            issue_for_ns: job.times.runtime_ns.map(|runtime_ns| runtime_ns.saturating_add(job.times.ramp_ns)),
             end_ns: Nanos::MAX,
-            loops_left: job.loops.max(1),
-            time_based: job.time_based && job.runtime_ns.is_some(),
+            loops_left: job.area.loops.max(1),
+            time_based: job.times.time_based && job.times.runtime_ns.is_some(),
             priority: job.priority(),
-            continue_on_error: Direction::ALL.map(|direction| *job.continue_on_error.of(direction)),
+            continue_on_error: Direction::ALL.map(|direction| *job.checks.continue_on_error.of(direction)),
         })
     }
 

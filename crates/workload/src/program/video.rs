@@ -93,12 +93,12 @@ impl Settings for Video {
     }
 
     fn describe(&self, job: &mut Job) {
-        job.mix = Mix::Read;
-        job.pattern = Pattern::Sequential { skip_bytes: 0 };
-        job.block_sizes = PerDirection::all(BlockSize::Fixed(self.frame_bytes));
-        job.placement = Placement::Split;
-        job.iodepth = 1;
-        job.engine = if job.engine == Engine::Null { Engine::Null } else { Engine::Sync };
+        job.shape.mix = Mix::Read;
+        job.shape.pattern = Pattern::Sequential { skip_bytes: 0 };
+        job.shape.block_sizes = PerDirection::all(BlockSize::Fixed(self.frame_bytes));
+        job.area.placement = Placement::Split;
+        job.submission.iodepth = 1;
+        job.submission.engine = if job.submission.engine == Engine::Null { Engine::Null } else { Engine::Sync };
     }
 }
 

@@ -139,26 +139,25 @@ impl Replay {
                 (min, max) => BlockSize::Range { min, max },
             }
         };
-        Job {
-            name: name.to_owned(),
-            threads: u32::try_from(recording.parts.len()).unwrap_or(u32::MAX).max(1),
-            mix: recording.mix(),
-            pattern: Pattern::Random { run: 1, repeat_offset: false },
-            random_map: false,
-            block_sizes: PerDirection {
+        let job = Job::default().with(|job| {
+            job.name = name.to_owned();
+            job.threads = u32::try_from(recording.parts.len()).unwrap_or(u32::MAX).max(1);
+            job.shape.mix = recording.mix();
+            job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false };
+            job.shape.random_map = false;
+            job.shape.block_sizes = PerDirection {
                 read: size(Direction::Read),
                 write: size(Direction::Write),
                 trim: size(Direction::Trim),
-            },
+            };
             // Groups share the device, as when the trace was recorded.
-            file: format!("trace {}", self.trace),
-            engine: Engine::Async,
-            iodepth: depth.max(1),
-            direct: true,
-            continue_on_error: PerDirection::all(true),
-            replay: Some(Box::new(self)),
-            ..Job::default()
-        }
+            job.area.file = format!("trace {}", self.trace);
+            job.submission.engine = Engine::Async;
+            job.submission.iodepth = depth.max(1);
+            job.submission.direct = true;
+            job.checks.continue_on_error = PerDirection::all(true);
+        });
+        job.with(|job| job.source.replay = Some(Box::new(self)))
     }
 
     /// The offset on the area of an I/O of the trace.

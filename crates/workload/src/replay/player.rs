@@ -83,8 +83,8 @@ impl Player {
             done_in_order: 0,
             first_byte: region.start_bytes,
             area_bytes: part_bytes,
-            start_delay_ns: job.start_delay_ns.0,
-            issue_for_ns: job.runtime_ns.map(|runtime_ns| runtime_ns.saturating_add(job.ramp_ns)),
+            start_delay_ns: job.times.start_delay_ns.0,
+            issue_for_ns: job.times.runtime_ns.map(|runtime_ns| runtime_ns.saturating_add(job.times.ramp_ns)),
             end_ns: Nanos::MAX,
             priority: job.priority(),
         })

@@ -26,10 +26,10 @@ impl Blocks {
     /// The blocks of a job; `None` if it does not verify, or if its engine is null: then there is
     /// nothing to check.
     pub fn of(job: &Job, depth: u32, first_byte: u64, seed: u64) -> Option<Self> {
-        if job.engine == Engine::Null {
+        if job.submission.engine == Engine::Null {
             return None;
         }
-        let verify = (**job.verify.as_ref()?).clone();
+        let verify = (**job.checks.verify.as_ref()?).clone();
         let depth = depth as usize + 1;
         Some(Self { verify, seed, first_byte, in_flight: vec![None; depth], buffers: vec![Vec::new(); depth] })
     }

@@ -21,7 +21,7 @@ fn jobs(text: &str) -> Vec<Job> {
 
 #[test]
 fn fill_device_ends_at_the_size_that_is_given() {
-    let size = |text: &str| jobs(&format!("[a]\nfill_device=1\n{text}")).remove(0).size;
+    let size = |text: &str| jobs(&format!("[a]\nfill_device=1\n{text}")).remove(0).area.size;
     assert_eq!(size("size=1m\n"), Some(Amount::Bytes(1 << 20)));
     assert_eq!(size(""), None);
 }
@@ -89,13 +89,13 @@ fn t14_an_upper_case_key_is_an_error_with_a_suggestion() {
 
 #[test]
 fn t14_the_last_of_two_equal_keys_wins() {
-    assert_eq!(job("iodepth=4\niodepth=8\nioengine=io_uring").iodepth, 8);
+    assert_eq!(job("iodepth=4\niodepth=8\nioengine=io_uring").submission.iodepth, 8);
 }
 
 #[test]
 fn t14_a_later_global_section_affects_only_later_jobs() {
     let jobs = jobs("[a]\n[global]\nnumjobs=3\n[b]\n[global]\nloops=2\n[c]\n");
-    let figures: Vec<_> = jobs.iter().map(|job| (job.threads, job.loops)).collect();
+    let figures: Vec<_> = jobs.iter().map(|job| (job.threads, job.area.loops)).collect();
     assert_eq!(figures, [(1, 1), (3, 1), (3, 2)]);
 }
 
@@ -109,14 +109,14 @@ fn t14_the_same_section_name_twice_makes_two_jobs() {
 #[test]
 fn t14_crlf_blanks_and_a_missing_final_newline_are_fine() {
     let jobs = jobs("\u{feff}[ my job ]\r\n  rw = randread \r\n\tiodepth=2");
-    assert_eq!((jobs[0].name.as_str(), jobs[0].iodepth), (" my job ", 2));
+    assert_eq!((jobs[0].name.as_str(), jobs[0].submission.iodepth), (" my job ", 2));
 }
 
 #[test]
 fn t14_integers_need_a_value_and_booleans_take_0_and_1_only() {
     assert!(errors("[j]\ndirect\n").contains("it needs a value"));
     assert!(errors("[j]\ndirect=yes\n").contains("'yes' is not one of 0, 1"));
-    assert!(job("time_based=7\nruntime=1").time_based);
+    assert!(job("time_based=7\nruntime=1").times.time_based);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn t14_includes_are_relative_to_their_file_and_must_not_include_themselves() {
     };
     let surroundings = Surroundings { read_include: &read_include, ..Surroundings::none() };
     let parsed = fio::parse("dir/a.fio", b"[j]\nioengine=null\ninclude common.inc\n", &surroundings).expect("right");
-    assert_eq!((parsed.jobs[0].iodepth, parsed.jobs[0].threads), (7, 2));
+    assert_eq!((parsed.jobs[0].submission.iodepth, parsed.jobs[0].threads), (7, 2));
     let circle = fio::parse("dir/a.fio", b"[j]\ninclude circle.inc\n", &surroundings).expect_err("a circle");
     assert!(all(&circle).contains("'dir/circle.inc' includes itself"));
     let missing = fio::parse("dir/a.fio", b"[j]\ninclude x.inc\n", &surroundings).expect_err("missing");
@@ -143,7 +143,7 @@ fn t14_variables_and_keywords_are_replaced() {
     let text = b"[j]\nioengine=null\niodepth=${DEPTH}\nsize=8*$mb_memory+1\ndescription=a${NONE}b\n";
     let job = fio::parse("t.fio", text, &surroundings).expect("right").jobs.remove(0);
     assert_eq!(
-        (job.iodepth, job.size, job.description.as_str()),
+        (job.submission.iodepth, job.area.size, job.description.as_str()),
         (9, Some(hoistway_workload::job::Amount::Bytes(801)), "ab")
     );
 }
@@ -191,15 +191,15 @@ fn t15_fractions_and_expressions_are_refused_with_a_hint() {
 
 #[test]
 fn t15_times_are_seconds_without_a_suffix() {
-    let runtime = |text: &str| job(&format!("runtime={text}")).runtime_ns;
+    let runtime = |text: &str| job(&format!("runtime={text}")).times.runtime_ns;
     assert_eq!(["1m", "500ms", "30"].map(runtime), [Some(60_000_000_000), Some(500_000_000), Some(30_000_000_000)]);
-    assert_eq!(job("thinktime=250").think.time_ns, 250_000);
+    assert_eq!(job("thinktime=250").pacing.think.time_ns, 250_000);
 }
 
 // ---- 16: block sizes
 
 fn fixed(job: &Job) -> [u32; 3] {
-    Direction::ALL.map(|direction| match job.block_sizes.of(direction) {
+    Direction::ALL.map(|direction| match job.shape.block_sizes.of(direction) {
         BlockSize::Fixed(bytes) => *bytes,
         other => panic!("{other:?} is not fixed"),
     })
@@ -217,7 +217,7 @@ fn t16_two_sizes_are_for_reads_and_for_writes_with_trims() {
 #[test]
 fn t16_an_empty_percentage_takes_the_rest() {
     let entries = vec![SplitEntry { bytes: 4096, weight: 5000 }, SplitEntry { bytes: 8192, weight: 5000 }];
-    assert_eq!(job("bssplit=4k/50:8k/").block_sizes.read, BlockSize::Split(entries));
+    assert_eq!(job("bssplit=4k/50:8k/").shape.block_sizes.read, BlockSize::Split(entries));
 }
 
 #[test]
@@ -233,18 +233,18 @@ fn t16_percentages_are_cut_at_100_with_a_warning_and_what_is_missing_goes_to_the
     ] {
         let parsed = parsed(&format!("[j]\nbssplit={text}\nsize=64m\n"));
         assert!(parsed.notes.iter().any(|note| note.severity == Severity::Warning && note.message.contains("100")));
-        let BlockSize::Split(entries) = &parsed.jobs[0].block_sizes.read else { panic!("{text} is a split") };
+        let BlockSize::Split(entries) = &parsed.jobs[0].shape.block_sizes.read else { panic!("{text} is a split") };
         let entries: Vec<_> = entries.iter().map(|entry| (entry.bytes, entry.weight / 100)).collect();
         assert_eq!(entries, expected, "{text}");
     }
-    assert_eq!(job("bssplit=4k:8k/100").block_sizes.read, BlockSize::Fixed(8192));
+    assert_eq!(job("bssplit=4k:8k/100").shape.block_sizes.read, BlockSize::Fixed(8192));
     assert!(fio::parse("j.fio", b"[j]\nbssplit=4k/60:8k/60:16k\n", &Surroundings::none()).is_err());
 }
 
 #[test]
 fn t16_ranges_and_pairs_in_all_spellings_of_fio() {
     let range = |min, max| BlockSize::Range { min, max };
-    let sizes = |text: &str| job(&format!("rw=randrw\n{text}")).block_sizes;
+    let sizes = |text: &str| job(&format!("rw=randrw\n{text}")).shape.block_sizes;
     for text in ["bsrange=1k-4k", "bsrange=1k:4k", "bsrange=4k-1k", "bsrange=1Ki-4Ki"] {
         assert_eq!((sizes(text).read, sizes(text).write), (range(1024, 4096), range(1024, 4096)), "{text}");
     }
@@ -255,11 +255,11 @@ fn t16_ranges_and_pairs_in_all_spellings_of_fio() {
         assert_eq!(fixed(&job(text)), [4096, 8192, 8192], "{text}");
     }
     for text in ["filesize=4k-64k", "filesize=64k:4k", "filesize=4k,64k"] {
-        assert_eq!((job(text).least_file_bytes, job(text).file_bytes), (Some(4096), Some(65_536)), "{text}");
+        assert_eq!((job(text).area.least_file_bytes, job(text).area.file_bytes), (Some(4096), Some(65_536)), "{text}");
     }
-    let amount = |text: &str| job(text).size;
+    let amount = |text: &str| job(text).area.size;
     assert_eq!((amount("size=100%%"), amount("size=50%")), (Some(Amount::Percent(100)), Some(Amount::Percent(50))));
-    assert_eq!(job("nr_files=4\nsize=1m").files, 4);
+    assert_eq!(job("nr_files=4\nsize=1m").area.files, 4);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn t16_a_unit_that_fio_drops_behind_a_blank_has_a_warning() {
     {
         assert!(!warned(line), "{line}");
     }
-    assert_eq!(job("size = 1m").size, Some(Amount::Bytes(1 << 20)));
+    assert_eq!(job("size = 1m").area.size, Some(Amount::Bytes(1 << 20)));
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn t16_options_newer_than_3_33_are_taken_where_they_change_nothing() {
         "log_window_value=avg",
     ];
     for line in harmless {
-        assert_eq!(job(&format!("size=1m\n{line}")).size, Some(Amount::Bytes(1 << 20)), "{line}");
+        assert_eq!(job(&format!("size=1m\n{line}")).area.size, Some(Amount::Bytes(1 << 20)), "{line}");
     }
     for (line, is_largest) in [("log_window_value=max", true), ("log_max_value=1", true), ("log_max_value=avg", false)]
     {
@@ -325,7 +325,7 @@ fn t16_names_of_an_engine_and_a_newer_option_are_known() {
     for line in ["bs=4096", "iodepth=1", "numjobs=1", "ioengine=psync"] {
         assert!(all.contains(&format!("\n{line}\n")), "{line} is missing in\n{all}");
     }
-    assert!(job("fsync_on_close=1\nrw=write").fsync_on_close && job("thinkcycles=5\nfdp=0").files == 1);
+    assert!(job("fsync_on_close=1\nrw=write").submission.fsync_on_close && job("thinkcycles=5\nfdp=0").area.files == 1);
     let errors = fio::parse("j.fio", b"[j]\nsprandom=1\n", &Surroundings::none()).unwrap_err();
     assert!(errors[0].to_string().contains("newer than fio 3.33"), "{}", errors[0]);
     let parsed = parsed("[j]\nsize=1m\ndescription=a${NOWHERE}b\n");
@@ -366,21 +366,22 @@ fn t17_identical_repeats_the_drawn_offset() {
 #[test]
 fn t18_a_stonewall_begins_a_phase_and_a_reporting_group() {
     let jobs = jobs("[a]\n[b]\nstonewall\n[c]\n");
-    let figures: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.phase, job.report_group)).collect();
+    let figures: Vec<_> =
+        jobs.iter().map(|job| (job.name.as_str(), job.course.phase, job.reporting.report_group)).collect();
     assert_eq!(figures, [("a", 0, 0), ("b", 1, 1), ("c", 1, 1)]);
 }
 
 #[test]
 fn t18_clones_report_together_and_do_three_times_the_io() {
     let job = job("numjobs=3\ngroup_reporting\nsize=1m");
-    assert!(job.group_reporting);
+    assert!(job.reporting.group_reporting);
     let total: usize = (0..job.threads).map(|thread| ios(&job, thread, 1 << 20).len()).sum();
     assert_eq!(total, 3 * 256);
 }
 
 #[test]
 fn t18_wait_for_needs_an_earlier_job_of_that_name() {
-    assert_eq!(jobs("[prepare]\n[go]\nwait_for=prepare\n")[1].wait_for, "prepare");
+    assert_eq!(jobs("[prepare]\n[go]\nwait_for=prepare\n")[1].course.wait_for, "prepare");
     let message = errors("[prepare]\n[go]\nwait_for=prepaer\n");
     assert!(message.contains("t.fio:3:1:") && message.contains("did you mean 'prepare'?"), "{message}");
 }
@@ -400,12 +401,12 @@ fn t19_zoned_devices_are_refused_with_file_line_option_and_quoted_line() {
 #[test]
 fn t19_all_kinds_of_verify_are_parsed_and_headers_must_fit_into_blocks() {
     for (name, kind) in Kind::NAMES {
-        let verify = job(&format!("rw=write\nverify={name}\nverify_pattern=0xff")).verify.expect("it verifies");
+        let verify = job(&format!("rw=write\nverify={name}\nverify_pattern=0xff")).checks.verify.expect("it verifies");
         assert_eq!((verify.kind, verify.reads_back), (kind, true));
     }
-    let verify = |text: &str| job(text).verify.expect("it verifies");
+    let verify = |text: &str| job(text).checks.verify.expect("it verifies");
     assert_eq!(verify("verify=crc32c-intel").kind, Kind::Crc32c);
-    assert!(job("verify=0\nverify_interval=512").verify.is_none());
+    assert!(job("verify=0\nverify_interval=512").checks.verify.is_none());
     // The interval becomes the largest one that divides all sizes, as in fio.
     assert_eq!(verify("rw=write\nbsrange=4k-16k\nverify=md5").interval_bytes, 4096);
     assert_eq!(verify("rw=write\nbs=6k\nverify=md5\nverify_interval=4k").interval_bytes, 6144);
@@ -421,11 +422,11 @@ fn t19_all_kinds_of_verify_are_parsed_and_headers_must_fit_into_blocks() {
 
 #[test]
 fn t19_priorities_have_hints() {
-    let split = |text: &str| job(text).priority_splits.read[0].priority_bits;
+    let split = |text: &str| job(text).priorities.priority_splits.read[0].priority_bits;
     assert_eq!(split("cmdprio_bssplit=64k/25/1/3/5"), 1 << 13 | 5 << 3 | 3);
     assert_eq!(split("cmdprio_bssplit=64k/25/1/3"), 1 << 13 | 3);
     assert_eq!(split("cmdprio_bssplit=64k/25\ncmdprio_class=2\ncmdprio_hint=7"), 2 << 13 | 7 << 3);
-    assert_eq!(job("prioclass=2\nprio=4\npriohint=6").priority_bits, 2 << 13 | 6 << 3 | 4);
+    assert_eq!(job("prioclass=2\nprio=4\npriohint=6").priorities.priority_bits, 2 << 13 | 6 << 3 | 4);
 }
 
 #[test]
@@ -444,7 +445,7 @@ fn t19_an_unsupported_engine_is_refused_by_name() {
     for name in ["mmap", "splice", "io_uring_cmd\ncmd_type=nvme"] {
         assert_eq!(jobs(&format!("[j]\nioengine={name}\nthreads=1\n")).len(), 1);
     }
-    assert!(job("ioengine=io_uring_cmd").direct && !job("ioengine=mmap\ndirect=1").direct);
+    assert!(job("ioengine=io_uring_cmd").submission.direct && !job("ioengine=mmap\ndirect=1").submission.direct);
 }
 
 #[test]
@@ -500,10 +501,10 @@ fn t19_pragmas_carry_group_settings() {
 #[test]
 fn t20_files_are_parts_of_one_area_and_size_is_of_all_together() {
     let three = job("nrfiles=3\nsize=64k\n");
-    assert_eq!((three.files, three.wanted_area_bytes()), (3, Some(3 * 24_576)));
+    assert_eq!((three.area.files, three.wanted_area_bytes()), (3, Some(3 * 24_576)));
     assert_eq!(job("nrfiles=3\nfilesize=100k\n").wanted_area_bytes(), Some(3 * 102_400));
     let named = job("filename=a:b\\:c\nsize=8k\n");
-    assert_eq!((named.files, named.area_name(0), named.wanted_area_bytes()), (2, "a:b\\:c".into(), Some(8192)));
+    assert_eq!((named.area.files, named.area_name(0), named.wanted_area_bytes()), (2, "a:b\\:c".into(), Some(8192)));
     assert_eq!(offsets(&named, 8192, 2), [0, 4096]);
     let shared = job("filename_format=$jobname.$filenum\nnrfiles=2\nnumjobs=4\n");
     assert_eq!((shared.area_name(0), shared.area_name(3)), ("j.0:j.1".into(), "j.0:j.1".into()));
@@ -538,7 +539,7 @@ fn t20_random_zones_keep_to_their_zone_until_enough_is_done() {
 
 #[test]
 fn t20_shares_of_the_area_are_read_as_fio_reads_them() {
-    let zones = |text: &str| match job(&format!("rw=randread\nrandom_distribution={text}\n")).distribution {
+    let zones = |text: &str| match job(&format!("rw=randread\nrandom_distribution={text}\n")).shape.distribution {
         Distribution::Zoned(zones) => zones.read,
         other => panic!("{other:?}"),
     };

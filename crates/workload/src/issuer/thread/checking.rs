@@ -70,7 +70,11 @@ mod tests {
     use crate::{Issuer, Next};
 
     fn job(verify: Verify) -> Job {
-        Job { mix: Mix::Write, size: None, verify: Some(Box::new(verify)), ..Job::default() }
+        Job::default().with(|job| {
+            job.shape.mix = Mix::Write;
+            job.area.size = None;
+            job.checks.verify = Some(Box::new(verify));
+        })
     }
 
     /// Runs a thread on 16 blocks, one I/O at a time, and returns the I/Os as letters: `r` for a
@@ -98,7 +102,13 @@ mod tests {
     fn a_number_of_ios_counts_the_reads_that_check() {
         let done = |number_ios, loops, backlog| {
             let verify = Verify { backlog, ..Verify::default() };
-            run(&Job { number_ios: Some(number_ios), loops, ..job(verify) }, None)
+            run(
+                &job(verify).with(|job| {
+                    job.area.number_ios = Some(number_ios);
+                    job.area.loops = loops;
+                }),
+                None,
+            )
         };
         let expected =
             |parts: &[(&str, usize)]| parts.iter().map(|(what, times)| what.repeat(*times)).collect::<String>();
@@ -117,7 +127,7 @@ mod tests {
         assert_eq!(run(&job(backlog.clone()), None), "wr".repeat(16));
         assert_eq!(run(&job(Verify { backlog: 4, backlog_batch: 2, ..backlog }), None).matches('r').count(), 16);
         assert_eq!(run(&job(Verify { only_checks: true, ..Verify::default() }), None), "r".repeat(16));
-        let reader = Job { mix: Mix::Read, ..job(Verify { only_checks: true, ..Verify::default() }) };
+        let reader = job(Verify { only_checks: true, ..Verify::default() }).with(|job| job.shape.mix = Mix::Read);
         assert_eq!(run(&reader, None), "r".repeat(16));
     }
 

@@ -124,15 +124,15 @@ impl Settings for StartUp {
     }
 
     fn describe(&self, job: &mut Job) {
-        job.mix = Mix::Read;
-        job.pattern = Pattern::Random { run: 1, repeat_offset: false };
-        job.random_map = false;
+        job.shape.mix = Mix::Read;
+        job.shape.pattern = Pattern::Random { run: 1, repeat_offset: false };
+        job.shape.random_map = false;
         let max = u32::from(MOST_PAGES) * PAGE_BYTES;
-        job.block_sizes = PerDirection::all(BlockSize::Range { min: PAGE_BYTES, max });
-        job.placement = Placement::Split;
-        job.direct = true;
-        job.iodepth = DEPTH;
-        job.engine = if job.engine == Engine::Null { Engine::Null } else { Engine::Async };
+        job.shape.block_sizes = PerDirection::all(BlockSize::Range { min: PAGE_BYTES, max });
+        job.area.placement = Placement::Split;
+        job.submission.direct = true;
+        job.submission.iodepth = DEPTH;
+        job.submission.engine = if job.submission.engine == Engine::Null { Engine::Null } else { Engine::Async };
     }
 }
 
