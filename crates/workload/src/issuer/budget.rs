@@ -20,7 +20,7 @@ pub(super) struct Budget {
     /// Value of `issued_bytes` at which this pass ends at the latest.
     ends_at_bytes: u64,
     /// Number of I/Os that are left, over all passes together.
-    pub ios_left: u64,
+    ios_left: u64,
     began_at_bytes: u64,
     /// Maximum number of bytes of a pass; `u64::MAX` if only the pattern determines its end.
     pass_bytes: u64,
@@ -83,6 +83,12 @@ impl Budget {
     #[inline]
     pub(super) fn issued(&mut self, bytes: u64) {
         self.issued_bytes = self.issued_bytes.saturating_add(bytes);
+    }
+
+    /// Counts an I/O that is issued.
+    #[inline]
+    pub(super) fn counts_io(&mut self) {
+        self.ios_left = self.ios_left.saturating_sub(1);
     }
 
     /// Ends the pass as soon as `bytes` more are issued.

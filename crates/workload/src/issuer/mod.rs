@@ -11,16 +11,23 @@
 //! on (job, thread, area, seed) and, if the job has a rate, pauses, a runtime or a program, on the
 //! times at which the host asks.
 
+mod attributes;
 mod budget;
+mod depth;
+mod directions;
 mod flow;
 mod goal_monitor;
 mod in_flight;
+mod places;
 mod reading_back;
 mod region;
 mod rewrite_blocks;
 mod steady;
+mod syncs;
 mod thread;
+mod timing;
 mod tokens;
+mod tolerance;
 
 use hoistway_block::random::Stream;
 use hoistway_block::{Flags, Nanos, Operation, Priority};

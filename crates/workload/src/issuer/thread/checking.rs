@@ -26,20 +26,13 @@ impl Thread {
     #[cold]
     fn pretend_to_write(&mut self) {
         while !self.budget.pass_is_over() {
-            let direction = self.choose_direction();
-            let (offset_bytes, length_bytes) = match self.trimmed.take() {
-                Some(place) if direction == Direction::Write => place,
-                _ => match self.draw(direction) {
-                    Some(place) => place,
-                    None => return,
-                },
-            };
-            self.account(direction, offset_bytes, length_bytes);
-            self.budget.ios_left -= 1;
+            let direction = self.directions.choose(&mut self.choices);
+            let Some(block) = self.directions.block_again(direction).or_else(|| self.draw(direction)) else { return };
+            self.account(direction, block);
             if direction == Direction::Write
                 && let Some(reading_back) = &mut self.reading_back
             {
-                reading_back.wrote(Written { offset_bytes, length_bytes, number: 0 });
+                reading_back.wrote(Written { offset_bytes: block.0, length_bytes: block.1, number: 0 });
             }
         }
     }
@@ -47,13 +40,13 @@ impl Thread {
     /// A read of a block that was written. Rates, pauses and the amount left of the pass do not
     /// count it; `number_ios` does, as in fio, but does not keep a block from being read.
     pub(super) fn read_back(&mut self, block: Written) -> Io {
-        self.budget.ios_left = self.budget.ios_left.saturating_sub(1);
-        let token = self.tokens.take(InFlight::Data(Direction::Read));
+        self.budget.counts_io();
+        let token = self.depth.take(InFlight::Data(Direction::Read));
         if let Some(reading_back) = &mut self.reading_back {
             reading_back.reads(token, block);
         }
-        let flags = self.flags[Direction::Read as usize];
-        Io::plain(token, Operation::Read, flags, (block.offset_bytes, block.length_bytes), self.priority)
+        let flags = self.attributes.flags(Direction::Read);
+        Io::plain(token, Operation::Read, flags, (block.offset_bytes, block.length_bytes), self.attributes.priority())
     }
 
     /// See [`crate::Issuer::check_of`].
