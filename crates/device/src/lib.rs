@@ -41,6 +41,7 @@ mod tags;
 pub use activity::{Activity, DieActivity, DiskActivity};
 pub use any::AnyDevice;
 pub use array::{Array, ArrayParameters, Layout as ArrayLayout};
+pub use calendar::Calendar;
 pub use delay::{Delay, DelayParameters};
 pub use disk::{Arms, Disk, DiskFirmware, DiskLayout, DiskOrder, DiskParameters, DiskReading, DiskSeeks, DiskWriting};
 pub use fault::{FaultParameters, Faulty};

@@ -221,8 +221,8 @@ impl Flash {
 
     /// An operation of a die or of its channel begins at `now` and ends at `at`.
     #[inline]
-    fn schedule(&mut self, now: Nanos, at: Nanos, event: Event) {
-        self.operations.insert(now, at, event);
+    fn schedule(&mut self, at: Nanos, event: Event) {
+        self.operations.insert(at, event);
         self.agenda.set(Source::Operation, self.operations.next());
     }
 

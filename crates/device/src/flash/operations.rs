@@ -78,30 +78,30 @@ impl Operations {
 
     /// Time of the first end, [`NEVER`] if there is none.
     #[inline]
-    pub(super) fn next(&self) -> Nanos {
-        self.near.next().min(self.far.next())
+    pub(super) fn next(&mut self) -> Nanos {
+        self.near.next().min(self.far.next_time())
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.next() == NEVER
+        self.near.next() == NEVER && self.far.is_empty()
     }
 
-    /// Adds an operation that ends at `at`, which is not before `now`.
+    /// Adds an operation that ends at `at`.
     #[inline]
-    pub(super) fn insert(&mut self, now: Nanos, at: Nanos, event: Event) {
+    pub(super) fn insert(&mut self, at: Nanos, event: Event) {
         let event = Event { order: self.inserted, ..event };
         self.inserted = self.inserted.wrapping_add(1);
         if event.is_host_page() && self.near.len() < NEAR && self.near.is_near_end(at, PASSED) {
             self.near.insert(at, event);
         } else {
-            self.far.insert(now, at, event);
+            self.far.insert(at, event);
         }
     }
 
     /// Removes the first end.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Event> {
-        let (near, far) = (self.near.next(), self.far.next());
+        let (near, far) = (self.near.next(), self.far.next_time());
         if near < far || (near == far && self.is_near_older()) {
             self.near.pop().map(|(_, event)| event)
         } else {
@@ -111,8 +111,8 @@ impl Operations {
 
     /// Whether the ring's first was inserted before the calendar's first, for equal times.
     #[cold]
-    fn is_near_older(&self) -> bool {
-        match (self.near.front(), self.far.front()) {
+    fn is_near_older(&mut self) -> bool {
+        match (self.near.front(), self.far.first()) {
             // The difference keeps its sign although numbers wrap after 4 G insertions.
             (Some((_, near)), Some(far)) => near.order.wrapping_sub(far.order).cast_signed() < 0,
             (near, _) => near.is_some(),
@@ -151,7 +151,7 @@ mod tests {
                     true => Event::programmed(number),
                     false => Event { what: 1 << 56, number, order: 0 },
                 };
-                operations.insert(now, at, event);
+                operations.insert(at, event);
                 reference.push(std::cmp::Reverse((at, number)));
                 number += 1;
             } else {
@@ -174,7 +174,7 @@ mod tests {
             (40, Event::collected(3)),
             (50, Event::programmed(4)),
         ] {
-            operations.insert(0, at, event);
+            operations.insert(at, event);
         }
         operations.retain(10, |event| event.number != 3);
         let order: Vec<_> = std::iter::from_fn(|| operations.pop()).map(|event| event.number).collect();

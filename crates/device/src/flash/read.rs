@@ -156,7 +156,7 @@ impl Flash {
             held.is_busy = true;
         }
         let sensed = self.dies.sense(now, u32::from(page.die));
-        self.schedule(now, sensed, Event::sensed(page));
+        self.schedule(sensed, Event::sensed(page));
     }
 
     /// A page is in the die's register: it crosses the channel and goes to its owner.
@@ -169,7 +169,7 @@ impl Flash {
         if page.is_host() {
             self.send(transferred, page.owner, u32::from(page.sectors));
         } else {
-            self.schedule(now, transferred, Event::collected(page.page));
+            self.schedule(transferred, Event::collected(page.page));
         }
     }
 

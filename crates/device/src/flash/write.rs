@@ -132,7 +132,7 @@ impl Flash {
         let Some(program) = program else { return false };
         self.collector.earn(units);
         let HostProgram { start, service_ns } = self.slc.program(now, self.layout.program_units);
-        self.issue(now, start, service_ns, Writer::Host, place, program);
+        self.issue(start, service_ns, Writer::Host, place, program);
         true
     }
 
@@ -152,16 +152,16 @@ impl Flash {
             return true;
         }
         let Some(program) = self.buffer.begin_foreign_program() else { return false };
-        self.issue(now, now, self.dies.program_ns(), Writer::Collector, place, program);
+        self.issue(now, self.dies.program_ns(), Writer::Collector, place, program);
         true
     }
 
     /// Reserves channel and die for the program unit at `place`, however much of it is filled.
     #[inline]
-    fn issue(&mut self, now: Nanos, start: Nanos, service_ns: Nanos, writer: Writer, place: u32, program: u32) {
+    fn issue(&mut self, start: Nanos, service_ns: Nanos, writer: Writer, place: u32, program: u32) {
         self.translation.pad(writer, &self.layout);
         let end = self.dies.program(start, self.layout.die_of(place), service_ns, &self.layout);
-        self.schedule(now, end, Event::programmed(program));
+        self.schedule(end, Event::programmed(program));
     }
 
     /// A program completed: its data leaves the buffer, waiting commands are told, and there is

@@ -1,7 +1,6 @@
 //! Concurrent `dd` readers, the calibration of the model `sata`. Sources:
 //! docs/specifications/devices.md, sections 9.2 (the recipe) and 11.2.
 
-
 use crate::assert_near;
 use crate::dd::{self, Arrived, Outcome, recipe, sectors_of_gb};
 use crate::driver::sata;
