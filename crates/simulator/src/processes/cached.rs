@@ -11,9 +11,9 @@ use hoistway_elevator::{Bio, Elevator};
 use hoistway_queue::RequestQueue;
 use hoistway_workload::Io;
 
-use super::submission::{PageIoShape, PageSubmitter};
-use super::{IoRemainder, Path, Processes, RESUME};
-use crate::events::{NEVER, Payload};
+use super::transfers::{PageIoShape, PageSubmitter};
+use super::{IoRemainder, Path, Processes, agenda};
+use crate::events::NEVER;
 use crate::os::pages::{PAGE_BYTES, PageState};
 use crate::os::read_ahead::{Place, Window};
 use crate::os::throttle::{NAP_NS, Verdict};
@@ -77,6 +77,13 @@ pub(super) struct Sleeper {
     reads: bool,
 }
 
+impl Sleeper {
+    /// Whether it waits for one of these pages.
+    fn waits_for(&self, file: u32, pages: &Range<u64>, reads: bool) -> bool {
+        self.file == file && self.reads == reads && self.first_page < pages.end && pages.start < self.end_page
+    }
+}
+
 impl Processes {
     pub(super) fn begin_call(&mut self, number: u32, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let (at, end) = match (io.operation, io.length_bytes) {
@@ -86,9 +93,9 @@ impl Processes {
         };
         self.calls[number as usize] =
             Call { stage: Stage::Mapping, call: io.call, at, end, has_settled: false, resumes_at: NEVER };
-        let index = self.ios[number as usize].process as usize;
+        let index = self.ios.process_of(number);
         if matches!(self.processes[index].path, Path::Buffered(_)) {
-            self.work(index, now, self.costs.call_ns);
+            self.host.calls(self.processes[index].cpu, now);
         }
         self.resume(number, now, queue);
     }
@@ -97,9 +104,7 @@ impl Processes {
     pub(super) fn resume_due(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if self.calls[number as usize].resumes_at == now {
             self.calls[number as usize].resumes_at = NEVER;
-            if !self.flusher.nappers.is_empty() {
-                self.flusher.nappers.retain(|napper| *napper != number);
-            }
+            self.flusher.wakes_napper(number);
             self.resume(number, now, queue);
         }
     }
@@ -119,12 +124,12 @@ impl Processes {
 
     pub(super) fn resume_at(&mut self, number: u32, at: Nanos) {
         self.calls[number as usize].resumes_at = at;
-        self.wheel.insert(at, Payload::new(RESUME, number));
+        self.agenda.add(at, agenda::RESUME, number);
     }
 
     /// Reads the next unread part of the block map, or begins with the data.
     fn map(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let (io, range) = (self.ios[number as usize], self.remainders[number as usize]);
+        let (io, range) = (*self.ios.get(number), self.ios.rest(number));
         let process = &mut self.processes[io.process as usize];
         let has_data =
             matches!(self.calls[number as usize].call, hoistway_workload::Call::Data | hoistway_workload::Call::Append);
@@ -161,11 +166,11 @@ impl Processes {
     /// The metadata that a call changes besides data: a write beyond the file's previous length is
     /// an append.
     fn change_of(&mut self, number: u32) -> hoistway_workload::Call {
-        let io = self.ios[number as usize];
-        let file = self.processes[io.process as usize].file as usize;
+        let io = *self.ios.get(number);
+        let file = self.processes[io.process as usize].file;
         let said = self.calls[number as usize].call;
         let is_write = said == hoistway_workload::Call::Data && io.operation == Operation::Write;
-        if !is_write || self.remainders[number as usize].end_byte() <= self.written_to[file] {
+        if !is_write || !self.files.grows(file, self.ios.rest(number).end_byte()) {
             return said;
         }
         hoistway_workload::Call::Append
@@ -173,11 +178,11 @@ impl Processes {
 
     /// Creating, renaming and removing a file completes when its metadata is in a transaction.
     fn change_names(&mut self, number: u32, change: hoistway_workload::Call, now: Nanos) {
-        let index = self.ios[number as usize].process as usize;
+        let index = self.ios.process_of(number);
         if change == hoistway_workload::Call::Unlink {
-            self.cache.drop_pages(self.processes[index].file, pages_of(&self.remainders[number as usize]));
+            self.memory.cache.drop_pages(self.processes[index].file, pages_of(&self.ios.rest(number)));
         }
-        let done_at = self.work(index, now, 0);
+        let done_at = self.host.follows(self.processes[index].cpu, now);
         self.complete_at(number, done_at);
     }
 
@@ -195,7 +200,7 @@ impl Processes {
 
     /// A bio of this call without its extent.
     fn bio_of(&self, number: u32, operation: Operation, flags: Flags) -> Bio {
-        let io = &self.ios[number as usize];
+        let io = self.ios.get(number);
         let mut bio = Bio { operation, flags, ..self.processes[io.process as usize].template };
         bio.context.0 += u32::from(io.actor);
         if io.priority != Priority::NONE {
@@ -208,7 +213,7 @@ impl Processes {
 // ---- reading ----
 impl Processes {
     fn read(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let (io, range) = (self.ios[number as usize], self.remainders[number as usize]);
+        let (io, range) = (*self.ios.get(number), self.ios.rest(number));
         let index = io.process as usize;
         let file = self.processes[index].file;
         loop {
@@ -216,10 +221,10 @@ impl Processes {
             if !io.status.is_ok() {
                 return self.complete_at(number, now);
             }
-            let stop = self.cache.ready_up_to(file, at..end);
+            let stop = self.memory.cache.ready_up_to(file, at..end);
             if stop > at {
-                let copy_ns = self.costs.copy_ns(Self::bytes_in(&range, &(at..stop)));
-                let done_at = self.work(index, now, copy_ns);
+                let bytes = Self::bytes_in(&range, &(at..stop));
+                let done_at = self.host.copies(self.processes[index].cpu, now, bytes);
                 self.calls[number as usize].at = stop;
                 if let Path::Buffered(read_ahead) = &mut self.processes[index].path {
                     read_ahead.has_read(stop - 1);
@@ -229,15 +234,15 @@ impl Processes {
                 }
                 return self.resume_at(number, done_at);
             }
-            let is_missing = self.cache.state(file, at) == PageState::Missing;
-            if is_missing || self.cache.take_marker(file, at) {
+            let is_missing = self.memory.cache.state(file, at) == PageState::Missing;
+            if is_missing || self.memory.cache.take_marker(file, at) {
                 if !is_missing && self.flusher.avoids_congestion() && queue.is_congested(Direction::Read) {
                     // 2.6 skips read-ahead while the queue is congested, and the marker is lost
                     // (mm/readahead.c, page_cache_async_readahead): the reader that reaches the
                     // window's end waits for the next window.
                     continue;
                 }
-                let is_there = !is_missing && self.cache.state(file, at) != PageState::InFlight;
+                let is_there = !is_missing && self.memory.cache.state(file, at) != PageState::InFlight;
                 self.fetch(number, !is_missing, now, queue);
                 if is_there {
                     // The reader will not wait soon, so it unplugs the queue for the window itself
@@ -245,7 +250,7 @@ impl Processes {
                     // page_cache_async_readahead).
                     self.begins_to_wait(now, queue);
                 }
-            } else if self.cache.state(file, at) == PageState::InFlight {
+            } else if self.memory.cache.state(file, at) == PageState::InFlight {
                 self.sleepers.push(Sleeper { io: number, file, first_page: at, end_page: at + 1, reads: true });
                 return self.begins_to_wait(now, queue);
             }
@@ -255,12 +260,12 @@ impl Processes {
     /// Reads the window that the reader's position requires.
     fn fetch(&mut self, number: u32, is_marked: bool, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let Call { at, end, .. } = self.calls[number as usize];
-        let index = self.ios[number as usize].process as usize;
+        let index = self.ios.process_of(number);
         let file = self.processes[index].file;
-        let first_page = self.remainders[number as usize].next_byte / PAGE_BYTES;
+        let first_page = self.ios.rest(number).next_byte / PAGE_BYTES;
         let place = Place { file, page: at, left: end - at, call: end - first_page, is_marked };
         let Path::Buffered(read_ahead) = &mut self.processes[index].path else { return };
-        let window = read_ahead.decide(&self.read_ahead, place, &self.cache);
+        let window = self.memory.window(read_ahead, place);
         let bios = self.submit_window(number, &window, is_marked, now, queue);
         self.has_submitted(index, bios, now);
     }
@@ -273,72 +278,68 @@ impl Processes {
         now: Nanos,
         queue: &mut RequestQueue<impl Elevator>,
     ) -> u32 {
-        let file = self.processes[self.ios[number as usize].process as usize].file;
-        let file_pages = self.files[file as usize].bytes.div_ceil(PAGE_BYTES);
+        let file = self.processes[self.ios.process_of(number)].file;
+        let file_pages = self.files.place(file).bytes.div_ceil(PAGE_BYTES);
         let pages = window.first_page..window.end_page.min(file_pages);
         if pages.is_empty() {
             return 0;
         }
         let bio = self.bio_of(number, Operation::Read, if is_ahead { Flags::READAHEAD } else { Flags::NONE });
         let bytes = (pages.end - pages.start) * PAGE_BYTES;
-        let bio_bytes = self.bio_bytes_for(&bio, bytes, now, queue);
-        let most_pages = if self.flusher.reads_4k_bios { 1 } else { bio_bytes / PAGE_BYTES };
+        let bio_bytes = self.submission.bio_bytes_for(&bio, bytes, now, queue);
+        let most_pages = if self.flusher.reads_4k_bios() { 1 } else { bio_bytes / PAGE_BYTES };
         let shape = PageIoShape { submitter: PageSubmitter::Reader, most_pages, folio_pages: window.folio_pages };
-        let mut runs = std::mem::take(&mut self.runs);
-        self.cache.begin_fetch(file, pages, |run| runs.push(run));
+        let runs = self.memory.begin_fetch(file, pages);
         let mut bios = 0;
-        for run in runs.drain(..) {
+        for run in &runs {
             if let Some(marker) = window.marker.filter(|marker| run.contains(marker)) {
-                self.cache.mark(file, marker);
+                self.memory.cache.mark(file, marker);
             }
-            bios += self.submit_pages(&bio, (file, run), shape, now, queue).0;
+            bios += self.submit_pages(&bio, (file, run.clone()), shape, now, queue).0;
         }
-        self.runs = runs;
-        self.unplug(true, now, queue);
+        self.memory.reuse(runs);
+        self.submission.unplug(true, now, queue);
         bios
     }
 
     /// The read of the pages ended; calls that wait for one of them continue.
     pub(super) fn pages_came(&mut self, file: u32, pages: Range<u64>, status: Status, now: Nanos) {
-        self.cache.fetched(file, pages.clone(), status.is_ok());
+        self.memory.cache.fetched(file, pages.clone(), status.is_ok());
         self.wake_sleepers(file, &pages, true, status, now);
     }
 
     fn wake_sleepers(&mut self, file: u32, pages: &Range<u64>, reads: bool, status: Status, now: Nanos) {
-        let mut place = 0;
-        while place < self.sleepers.len() {
-            let Sleeper { io, first_page, end_page, .. } = self.sleepers[place];
-            let is_concerned = self.sleepers[place].file == file && self.sleepers[place].reads == reads;
-            let overlaps = first_page < pages.end && pages.start < end_page;
-            let still_waits = !reads && self.cache.has_write_back(file, first_page..end_page);
-            if is_concerned && overlaps && !status.is_ok() {
-                self.ios[io as usize].status = status;
+        let mut sleepers = std::mem::take(&mut self.sleepers);
+        sleepers.retain(|sleeper| {
+            if !sleeper.waits_for(file, pages, reads) {
+                return true;
             }
-            if !is_concerned || !overlaps || still_waits {
-                place += 1;
-                continue;
+            self.ios.set_status(sleeper.io, status);
+            if !reads && self.memory.cache.has_write_back(file, sleeper.first_page..sleeper.end_page) {
+                return true;
             }
-            self.sleepers.remove(place);
-            let at = self.runs_again(self.ios[io as usize].process as usize, now);
-            self.resume_at(io, at);
-        }
+            let at = self.runs_again(self.ios.process_of(sleeper.io), now);
+            self.resume_at(sleeper.io, at);
+            false
+        });
+        self.sleepers = sleepers;
     }
 }
 
 // ---- writing ----
 impl Processes {
     fn write(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let (index, range) = (self.ios[number as usize].process as usize, self.remainders[number as usize]);
+        let (index, range) = (self.ios.process_of(number), self.ios.rest(number));
         let Call { at, end, .. } = self.calls[number as usize];
-        let quota = self.throttle.quota(self.dirty_pages());
+        let quota = self.memory.quota();
         let dirtied = self.processes[index].dirtied_pages;
         if dirtied >= quota {
             self.processes[index].dirtied_pages = 0;
-            match self.throttle.check(dirtied, self.dirty_pages(), now) {
+            match self.memory.check(dirtied, now) {
                 Verdict::GoOn => {}
                 Verdict::Pause(pause_ns) => return self.resume_at(number, now + pause_ns),
                 Verdict::Write { pages, naps } => {
-                    let turn = self.write_back.borrow_turn(pages);
+                    let turn = self.memory.borrow_turn(pages);
                     return self.enter(number, Stage::WritingOthers { turn, naps }, now, queue);
                 }
             }
@@ -349,13 +350,11 @@ impl Processes {
         }
         let stop = end.min(at + quota - dirtied);
         let (file, group) = (self.processes[index].file, self.processes[index].template.group);
-        let newly = self.cache.dirty(file, at..stop);
-        self.write_back.dirtied(file, group, now);
-        self.processes[index].dirtied_pages += newly;
+        self.processes[index].dirtied_pages += self.memory.dirty(file, at..stop, group, now);
         self.calls[number as usize].at = stop;
-        let written_to = &mut self.written_to[file as usize];
-        *written_to = range.end_byte().max(*written_to);
-        let done_at = self.work(index, now, self.costs.copy_ns(Self::bytes_in(&range, &(at..stop))));
+        self.files.wrote(file, range.end_byte());
+        let bytes = Self::bytes_in(&range, &(at..stop));
+        let done_at = self.host.copies(self.processes[index].cpu, now, bytes);
         self.flush(now, queue);
         let must_ask = self.processes[index].dirtied_pages >= quota;
         if stop == end && !must_ask { self.complete_at(number, done_at) } else { self.resume_at(number, done_at) }
@@ -363,25 +362,19 @@ impl Processes {
 
     /// The form in which dirty pages are written.
     pub(super) fn write_shape(&self, submitter: PageSubmitter) -> PageIoShape {
-        PageIoShape { submitter, most_pages: self.write_back.rules().bio_pages, folio_pages: 1 }
-    }
-
-    /// Pages that count against the limits.
-    pub(super) fn dirty_pages(&self) -> u64 {
-        let in_write_back = if self.flusher.counts_write_back { self.cache.write_back_pages() } else { 0 };
-        self.cache.dirty_pages() + in_write_back
+        PageIoShape { submitter, most_pages: self.memory.write_pages(), folio_pages: 1 }
     }
 
     /// A throttled writer writes dirty pages of any file until it has written its quota.
     fn write_others(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let stage = std::mem::replace(&mut self.calls[number as usize].stage, Stage::Writing);
         let Stage::WritingOthers { turn, naps } = stage else { return };
-        let index = self.ios[number as usize].process as usize;
+        let index = self.ios.process_of(number);
         let has_turn = turn.is_some();
         if let Some(mut turn) = turn {
             let bio = self.bio_of(number, Operation::Write, Flags::NONE);
             let shape = self.write_shape(PageSubmitter::Call(number));
-            while let Some(pages) = self.write_back.next_of(&mut turn, &mut self.cache, now) {
+            while let Some(pages) = self.memory.next_of(&mut turn, now) {
                 let file = turn.file;
                 let (bios, sleeps) = self.submit_pages(&bio, (file, pages), shape, now, queue);
                 self.has_submitted(index, bios, now);
@@ -393,22 +386,15 @@ impl Processes {
         }
         // Still above the limit, it counts as having used up its quota, which is smaller, so that
         // it checks again when it resumes; otherwise a new quota begins.
-        self.processes[index].dirtied_pages =
-            u64::from(self.dirty_pages() > self.write_back.rules().limit_pages) * 1_024;
-        let resume_ns = if naps || !has_turn {
-            now + NAP_NS
-        } else {
-            self.cpu_free_at[self.processes[index].cpu as usize].max(now)
-        };
+        self.processes[index].dirtied_pages = u64::from(self.memory.is_above_limit()) * 1_024;
+        let resume_ns =
+            if naps || !has_turn { now + NAP_NS } else { self.host.idle_at(self.processes[index].cpu).max(now) };
         self.resume_at(number, resume_ns);
     }
 
     /// Pages were written, or lost to an error.
     pub(super) fn pages_written(&mut self, file: u32, pages: Range<u64>, status: Status, now: Nanos) {
-        self.cache.written(file, pages.clone());
-        let dirty = self.dirty_pages();
-        self.throttle.written(pages.end - pages.start, dirty, now);
-        self.write_back.set_bandwidth(self.throttle.written_per_s());
+        self.memory.written(file, pages.clone(), now);
         self.wake_sleepers(file, &pages, false, status, now);
         self.journal_sees_pages_written(now);
         self.flush_again(now);
@@ -420,14 +406,15 @@ impl Processes {
     /// Writes the dirty pages of the range, then waits for all pages in write-back.
     fn sync(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let Stage::Syncing { mut next_page } = self.calls[number as usize].stage else { return };
-        let index = self.ios[number as usize].process as usize;
+        let index = self.ios.process_of(number);
         let file = self.processes[index].file;
         let end = self.calls[number as usize].end;
-        let bio = self.bio_of(number, Operation::Write, if self.plug.is_some() { Flags::SYNC } else { Flags::NONE });
+        let bio =
+            self.bio_of(number, Operation::Write, if self.submission.has_plug() { Flags::SYNC } else { Flags::NONE });
         let shape = self.write_shape(PageSubmitter::Call(number));
-        while let Some(pages) = self.cache.next_dirty(file, next_page..end, shape.most_pages) {
+        while let Some(pages) = self.memory.cache.next_dirty(file, next_page..end, shape.most_pages) {
             next_page = pages.end;
-            self.cache.begin_write_back(file, pages.clone());
+            self.memory.cache.begin_write_back(file, pages.clone());
             let (bios, sleeps) = self.submit_pages(&bio, (file, pages), shape, now, queue);
             self.has_submitted(index, bios, now);
             if sleeps {
@@ -435,16 +422,16 @@ impl Processes {
                 return;
             }
         }
-        self.unplug(true, now, queue);
+        self.submission.unplug(true, now, queue);
         self.begins_to_wait(now, queue);
         self.enter(number, Stage::Settling, now, queue);
     }
 
     fn settle(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let Call { at, end, .. } = self.calls[number as usize];
-        let io = self.ios[number as usize];
+        let io = *self.ios.get(number);
         let file = self.processes[io.process as usize].file;
-        if self.cache.has_write_back(file, at..end) {
+        if self.memory.cache.has_write_back(file, at..end) {
             self.sleepers.push(Sleeper { io: number, file, first_page: at, end_page: end, reads: false });
             return;
         }
@@ -453,7 +440,7 @@ impl Processes {
         }
         // Pages dirtied again while they were in write-back could not be written at first.
         let has_settled = std::mem::replace(&mut self.calls[number as usize].has_settled, true);
-        if !has_settled && self.cache.next_dirty(file, at..end, 1).is_some() {
+        if !has_settled && self.memory.cache.next_dirty(file, at..end, 1).is_some() {
             return self.enter(number, Stage::Syncing { next_page: at }, now, queue);
         }
         self.calls[number as usize].stage = Stage::Committing;
@@ -461,15 +448,14 @@ impl Processes {
             return;
         }
         // The range said what to sync; the flush itself has no extent.
-        let range = &mut self.remainders[number as usize];
-        (range.next_byte, range.left_bytes) = (0, 0);
+        self.ios.without_extent(number);
         self.submit_io(number, now, queue);
     }
 
     /// Fills the cache with the files, as far as they fit.
     pub(super) fn warm(&mut self) {
-        for (file, place) in self.files.iter().enumerate() {
-            self.cache.warm(super::number(file), 0..place.bytes / PAGE_BYTES);
+        for (file, pages) in self.files.whole_pages() {
+            self.memory.cache.warm(file, 0..pages);
         }
     }
 }

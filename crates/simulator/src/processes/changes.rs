@@ -11,7 +11,7 @@ use hoistway_queue::RequestQueue;
 use hoistway_workload::{Issuer, Job};
 
 use super::cached::Call;
-use super::{IoInFlight, IoRemainder, NEVER, Process, Processes, number};
+use super::{Process, Processes, number};
 
 /// What a process does when its issuer has stopped and its I/Os have ended.
 #[derive(Debug, Default)]
@@ -118,18 +118,9 @@ impl Processes {
         if issuer.depth() > room {
             // Powers of two, so that all the room ever given up is at most that in use.
             process.ios_room = issuer.depth().next_power_of_two();
-            process.first_io = number(self.ios.len());
-            let room = process.ios_room as usize;
-            self.ios.extend(std::iter::repeat_n(IoInFlight::idle(number(index)), room));
-            let ios = self.ios.len();
-            if !self.remainders.is_empty() {
-                self.remainders.resize(ios, IoRemainder::ONE_BIO);
-            }
-            if !self.deadlines.is_empty() {
-                self.deadlines.resize(ios, NEVER);
-            }
+            process.first_io = self.ios.extend(number(index), process.ios_room);
             if !self.calls.is_empty() {
-                self.calls.resize(ios, Call::default());
+                self.calls.resize(self.ios.len(), Call::default());
             }
         } else {
             process.ios_room = room;

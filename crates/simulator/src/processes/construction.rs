@@ -1,27 +1,21 @@
 //! Construction of a run's processes.
 
-use std::collections::VecDeque;
-
-use hoistway_block::random::fnv1a64;
 use hoistway_block::{Class, ContextId, GroupId, HardwareQueue, Operation, Priority, SoftwareQueue};
 use hoistway_elevator::Bio;
 use hoistway_experiment::{FileSystem, KernelEra, Machine, Recorder, Schedule};
-use hoistway_queue::Plug;
 use hoistway_workload::{Issuer, Job};
 
+use super::agenda::{Agenda, START, STOP};
 use super::cached::Call;
 use super::flusher::Flusher;
 use super::journalling::JournalThread;
-use super::recorded_plugs::RecordedPlugs;
-use super::submission::{self, Transfers};
-use super::{ElevatorLock, IoInFlight, Path, Process, Processes, START, STOP, Successor, number};
+use super::{
+    ElevatorLock, HostWork, IoInFlight, Ios, Memory, OpenFiles, Path, Process, Processes, Submission, Successor, Tally,
+    Transfers, number,
+};
 use crate::costs::HostCosts;
-use crate::events::{EventWheel, NEVER, Payload};
+use crate::events::NEVER;
 use crate::os::files::{BlockMap, File, Files};
-use crate::os::pages::PageCache;
-use crate::os::read_ahead;
-use crate::os::throttle::Throttle;
-use crate::os::write_back::{self, WriteBack};
 use crate::processors::Processors;
 
 /// The components from which the processes of a run are built.
@@ -88,46 +82,34 @@ impl Processes {
         // completions cost nothing.
         let events = 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
         let request_bytes = u64::from(request_sectors) * hoistway_block::SECTOR_BYTES;
-        let write_back_rules = write_back::Rules::of(machine, request_bytes);
+        let cpus = processes.len().max(cpus(machine));
+        let host = if has_processors {
+            HostWork::elsewhere(costs, cpus)
+        } else {
+            HostWork::new(costs, cpus, machine.cpu_limit, machine.sched_ns_per_op > 0 || calls > 0)
+        };
+        // Used only if completions cost nothing.
+        let deliveries = if costs == HostCosts::NONE { ios.len() } else { 0 };
         let mut processes = Self {
-            costs,
-            is_free: costs == HostCosts::NONE && !has_processors,
-            is_never_busy: has_processors || (costs == HostCosts::NONE && machine.sched_ns_per_op == 0 && calls == 0),
-            shares_cpus: machine.cpu_limit && !has_processors,
-            lock: ElevatorLock { free_at: 0, hold_ns: if has_processors { 0 } else { machine.sched_ns_per_op } },
-            processors: parts.processors,
-            recorder,
-            wheel: wheel(&schedule, events),
+            processes,
+            agenda: agenda(&schedule, events, deliveries),
             schedule,
-            // Used only if completions cost nothing.
-            ready: Vec::with_capacity(if costs == HostCosts::NONE { ios.len() } else { 0 }),
-            delivered: 0,
-            cpu_free_at: vec![0; processes.len().max(cpus(machine))],
-            backlog: VecDeque::new(),
-            plug: submission::has_task_plugs(machine.era).then(Plug::default),
-            recorded_plugs: RecordedPlugs::default(),
+            running: 0,
+            has_stopped: false,
+            host,
+            lock: ElevatorLock::new(if has_processors { 0 } else { machine.sched_ns_per_op }),
+            processors: parts.processors,
+            ios: Ios::new(ios),
+            submission: Submission::new(machine, request_bytes),
             transfers: Transfers::default(),
             calls: vec![Call::default(); calls],
             sleepers: Vec::with_capacity(calls),
-            cache: PageCache::new(write_back::dirtyable_pages(machine)),
-            runs: Vec::new(),
-            read_ahead: read_ahead::Rules::of(machine, request_bytes),
-            throttle: Throttle::new(machine, &write_back_rules),
-            write_back: WriteBack::new(write_back_rules, files.all().len()),
+            files: OpenFiles::new(machine, files.all()),
+            memory: Memory::new(machine, request_bytes, files.all().len()),
             flusher: Flusher::new(machine),
-            files: files.all().to_vec(),
-            written_to: files.all().iter().map(|_| if machine.files_exist { u64::MAX } else { 0 }).collect(),
             journal,
-            bio_bytes: submission::longest_bio_bytes(machine, request_bytes),
-            processes,
-            ios,
-            remainders: Vec::new(),
-            deadlines: Vec::new(),
-            running: 0,
-            has_stopped: false,
-            device_free_at: 0,
-            log: logs.then(|| fnv1a64(b"")),
-            completions: 0,
+            recorder,
+            tally: Tally::new(logs),
         };
         if machine.warm {
             processes.warm();
@@ -158,15 +140,15 @@ fn place(processes: &mut [Process], machine: &Machine, files: &Files) -> Vec<IoI
 }
 
 /// The events that are known at the start.
-fn wheel(schedule: &Schedule, events: usize) -> EventWheel {
-    let mut wheel = EventWheel::with_capacity(events);
+fn agenda(schedule: &Schedule, events: usize, deliveries: usize) -> Agenda {
+    let mut agenda = Agenda::with_capacity(events, deliveries);
     for start_ns in schedule.later_starts() {
-        wheel.insert(start_ns, Payload::new(START, 0));
+        agenda.add(start_ns, START, 0);
     }
     for (group, stop_ns) in schedule.early_ends() {
-        wheel.insert(stop_ns, Payload::new(STOP, number(group)));
+        agenda.add(stop_ns, STOP, number(group));
     }
-    wheel
+    agenda
 }
 
 fn journal_thread(processes: &[Process], machine: &Machine, files: &Files, group: GroupId) -> JournalThread {

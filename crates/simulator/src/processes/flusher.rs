@@ -8,9 +8,10 @@ use hoistway_elevator::{Bio, Elevator};
 use hoistway_experiment::{KernelEra, Machine};
 use hoistway_queue::RequestQueue;
 
-use super::submission::PageSubmitter;
-use super::{Processes, WRITE_BACK};
-use crate::events::{NEVER, Payload};
+use super::Processes;
+use super::agenda::WRITE_BACK;
+use super::transfers::PageSubmitter;
+use crate::events::NEVER;
 use crate::os::throttle::NAP_NS;
 
 /// The state of the flusher.
@@ -22,16 +23,16 @@ pub(super) struct Flusher {
     runs_at: Nanos,
     /// Whether writes are attributed to the group that dirtied the data.
     knows_groups: bool,
-    /// Whether pages in write-back count as dirty for the throttling of writers.
-    pub counts_write_back: bool,
+    /// 2.4: it unplugs the queue when it is done.
+    unplugs: bool,
     /// Whether read-ahead submits one bio per page.
-    pub reads_4k_bios: bool,
+    reads_4k_bios: bool,
     /// 2.6: it does not submit while the queue is congested.
     avoids_congestion: bool,
     /// 2.6: it waits for congestion to end.
     is_keeping_off: bool,
     /// 2.6: calls to be resumed when congestion ends. No call is added at present.
-    pub nappers: Vec<u32>,
+    nappers: Vec<u32>,
     was_congested: bool,
 }
 
@@ -42,7 +43,7 @@ impl Flusher {
             is_asleep: false,
             runs_at: NEVER,
             knows_groups,
-            counts_write_back: machine.era != KernelEra::Linux24,
+            unplugs: machine.era == KernelEra::Linux24,
             reads_4k_bios: machine.raw_4k_bios,
             avoids_congestion: machine.era == KernelEra::Linux26,
             is_keeping_off: false,
@@ -57,6 +58,16 @@ impl Flusher {
     #[inline]
     pub(super) fn avoids_congestion(&self) -> bool {
         self.avoids_congestion
+    }
+
+    /// Whether read-ahead submits one bio per page.
+    pub(super) fn reads_4k_bios(&self) -> bool {
+        self.reads_4k_bios
+    }
+
+    /// A call is resumed and no longer waits for congestion to end.
+    pub(super) fn wakes_napper(&mut self, io: u32) {
+        self.nappers.retain(|napper| *napper != io);
     }
 
     /// Whether anything waits for congestion to end.
@@ -95,9 +106,9 @@ impl Processes {
     pub(super) fn flush_again(&mut self, now: Nanos) {
         let flusher = &mut self.flusher;
         let is_waiting = !flusher.is_asleep && !flusher.is_keeping_off && flusher.runs_at > now;
-        if is_waiting && self.cache.dirty_pages() > self.write_back.rules().background_pages {
+        if is_waiting && self.memory.is_above_background() {
             flusher.runs_at = now;
-            self.wheel.insert(now, Payload::new(WRITE_BACK, 0));
+            self.agenda.add(now, WRITE_BACK, 0);
         }
     }
 
@@ -120,9 +131,9 @@ impl Processes {
                 at = now + NAP_NS;
                 break;
             }
-            let Some((file, pages)) = self.write_back.next(&mut self.cache, now) else { break };
+            let Some((file, pages)) = self.memory.next_write(now) else { break };
             has_written = true;
-            let group = if self.flusher.knows_groups { self.write_back.dirtier(file) } else { GroupId::ROOT };
+            let group = if self.flusher.knows_groups { self.memory.dirtier(file) } else { GroupId::ROOT };
             let bio = Bio { group, ..self.background_bio() };
             let shape = self.write_shape(PageSubmitter::Flusher);
             let (_, sleeps) = self.submit_pages(&bio, (file, pages), shape, now, queue);
@@ -132,8 +143,8 @@ impl Processes {
             }
         }
         if has_written {
-            self.unplug(true, now, queue);
-            if !self.flusher.counts_write_back {
+            self.submission.unplug(true, now, queue);
+            if self.flusher.unplugs {
                 // bdflush, the flusher of Linux 2.4, unplugs the queue when it is done (it runs the
                 // disk's task queue); later kernels leave that to the plug's timer.
                 self.begins_to_wait(now, queue);
@@ -141,10 +152,10 @@ impl Processes {
         }
         // If the flusher stopped because of congestion, it tries again at `at`; otherwise it runs
         // at the next periodic round.
-        let at = if at == NEVER { self.write_back.next_round_ns() } else { at };
+        let at = if at == NEVER { self.memory.next_round_ns() } else { at };
         if at < self.flusher.runs_at || (at != NEVER && self.flusher.runs_at <= now) {
             self.flusher.runs_at = at;
-            self.wheel.insert(at, Payload::new(WRITE_BACK, 0));
+            self.agenda.add(at, WRITE_BACK, 0);
         }
     }
 

@@ -9,9 +9,10 @@ use hoistway_experiment::KernelEra;
 use hoistway_queue::{RequestQueue, Submitted};
 use hoistway_workload::Call;
 
-use super::submission::PageSubmitter;
-use super::{JOURNAL, Processes};
-use crate::events::{NEVER, Payload};
+use super::Processes;
+use super::agenda::JOURNAL;
+use super::transfers::PageSubmitter;
+use crate::events::NEVER;
 use crate::os::journal::Journal;
 
 /// What the thread waits for.
@@ -84,7 +85,7 @@ impl JournalThread {
 impl Processes {
     /// Adds a call's changes to the running transaction. False: the call waits and is resumed.
     pub(super) fn joins_transaction(&mut self, number: u32, call: Call, now: Nanos) -> bool {
-        let (io, range) = (self.ios[number as usize], self.remainders[number as usize]);
+        let (io, range) = (*self.ios.get(number), self.ios.rest(number));
         let file = self.processes[io.process as usize].file;
         let Some(thread) = &mut self.journal else { return true };
         let pages = super::cached::pages_of(&range);
@@ -98,7 +99,7 @@ impl Processes {
 
     /// Whether a sync has to wait for a commit; it is resumed afterwards.
     pub(super) fn awaits_commit(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) -> bool {
-        let file = self.processes[self.ios[number as usize].process as usize].file;
+        let file = self.processes[self.ios.process_of(number)].file;
         let pages = self.calls[number as usize].pages();
         let Some(thread) = &mut self.journal else { return false };
         let Some(transaction) = thread.journal.ask_for(file, &pages) else { return false };
@@ -113,7 +114,7 @@ impl Processes {
     fn commit_by_age(&mut self) {
         if let Some(thread) = self.journal.as_mut().filter(|thread| thread.journal.due_ns() < thread.runs_at) {
             thread.runs_at = thread.journal.due_ns();
-            self.wheel.insert(thread.runs_at, Payload::new(JOURNAL, 0));
+            self.agenda.add(thread.runs_at, JOURNAL, 0);
         }
     }
 
@@ -150,8 +151,9 @@ impl Processes {
                     }
                 }
                 Step::Settling => {
-                    let is_written =
-                        |(file, pages): &(u32, std::ops::Range<u64>)| !self.cache.has_write_back(*file, pages.clone());
+                    let is_written = |(file, pages): &(u32, std::ops::Range<u64>)| {
+                        !self.memory.cache.has_write_back(*file, pages.clone())
+                    };
                     if !thread.journal.data().iter().all(is_written) {
                         return;
                     }
@@ -192,17 +194,17 @@ impl Processes {
             let bio = thread.data_template;
             let Some((file, pages)) = thread.journal.data().get(range).cloned() else {
                 thread.step = Step::Settling;
-                self.unplug(true, now, queue);
+                self.submission.unplug(true, now, queue);
                 self.begins_to_wait(now, queue);
                 return true;
             };
             let from = next_page.max(pages.start);
-            let Some(run) = self.cache.next_dirty(file, from..pages.end.max(from), shape.most_pages) else {
+            let Some(run) = self.memory.cache.next_dirty(file, from..pages.end.max(from), shape.most_pages) else {
                 (range, next_page) = (range + 1, 0);
                 continue;
             };
             next_page = run.end;
-            self.cache.begin_write_back(file, run.clone());
+            self.memory.cache.begin_write_back(file, run.clone());
             let (_, sleeps) = self.submit_pages(&bio, (file, run), shape, now, queue);
             if let Some(thread) = self.journal.as_mut().filter(|_| sleeps) {
                 thread.step = Step::Data { range, next_page };
@@ -221,7 +223,7 @@ impl Processes {
     ) {
         let Some(thread) = &self.journal else { return };
         let bio = Bio { operation: Operation::Write, flags, ..thread.template };
-        let count = self.submit_blocks(&bio, writes, super::submission::JOURNAL_COOKIE, now, queue);
+        let count = self.submit_blocks(&bio, writes, super::submitting::JOURNAL_COOKIE, now, queue);
         if let Some(thread) = &mut self.journal {
             thread.bios_left += count;
         }
@@ -240,18 +242,18 @@ impl Processes {
         for (first_byte, bytes) in writes {
             let mut done = 0;
             while done < *bytes {
-                let length = self.bio_bytes.min(bytes - done);
+                let length = self.submission.longest_bio_bytes().min(bytes - done);
                 let sectors = u32::try_from(length / SECTOR_BYTES).unwrap_or(u32::MAX);
                 let extent = Extent::new((first_byte + done) / SECTOR_BYTES, sectors);
                 let segments = u16::try_from(sectors.div_ceil(128)).unwrap_or(u16::MAX);
                 let piece = Bio { extent, segments, ..*bio };
-                let is_plugged = self.plug.is_some();
+                let is_plugged = self.submission.has_plug();
                 let submitted = self.submit_bio(&piece, cookie, is_plugged, now, queue);
                 count += u32::from(submitted != Submitted::Nothing);
                 done += length;
             }
         }
-        self.unplug(true, now, queue);
+        self.submission.unplug(true, now, queue);
         self.begins_to_wait(now, queue);
         count
     }
@@ -266,7 +268,7 @@ impl Processes {
     }
 
     fn wake_journal(&mut self, now: Nanos) {
-        self.wheel.insert(now + self.costs.complete_ns, Payload::new(JOURNAL, 0));
+        self.agenda.add(now + self.host.completion_ns(), JOURNAL, 0);
     }
 
     /// Pages of a file were written: the thread may have waited for them.
@@ -281,7 +283,7 @@ impl Processes {
         let Some(thread) = &mut self.journal else { return };
         let mut calls = std::mem::take(&mut thread.frozen_out);
         for io in calls.drain(..) {
-            let at = self.runs_again(self.ios[io as usize].process as usize, now);
+            let at = self.runs_again(self.ios.process_of(io), now);
             self.resume_at(io, at);
         }
     }
@@ -294,7 +296,7 @@ impl Processes {
             awaiting.into_iter().partition(|(_, transaction)| thread.journal.is_committed(*transaction));
         thread.awaiting = left;
         for (io, _) in done {
-            let at = self.runs_again(self.ios[io as usize].process as usize, now);
+            let at = self.runs_again(self.ios.process_of(io), now);
             self.resume_at(io, at);
         }
     }
@@ -305,7 +307,7 @@ impl Processes {
         let Some((blocks, space)) = thread.journal.checkpoint() else { return };
         let bio = Bio { operation: Operation::Write, flags: Flags::META.with(Flags::BACKGROUND), ..thread.template };
         let writes: Vec<_> = blocks.iter().map(|byte| (*byte, crate::os::journal::BLOCK_BYTES)).collect();
-        let count = self.submit_blocks(&bio, &writes, super::submission::CHECKPOINT_COOKIE, now, queue);
+        let count = self.submit_blocks(&bio, &writes, super::submitting::CHECKPOINT_COOKIE, now, queue);
         if let Some(thread) = &mut self.journal {
             thread.checkpoint = Some((space, count));
         }

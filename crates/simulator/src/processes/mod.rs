@@ -10,59 +10,50 @@
 //! decisions of the operating system are in `crate::os`; they are executed here, with the time that
 //! they take.
 
+mod agenda;
 mod cached;
 mod changes;
 mod construction;
 mod flusher;
+mod host_work;
 mod io_in_flight;
+mod ios;
 mod journalling;
+mod memory;
 mod on_processors;
+mod open_files;
 mod recorded_plugs;
 mod submission;
+mod submitting;
+mod tally;
+mod transfers;
 
-use std::collections::VecDeque;
-use std::ops::Range;
-
-use hoistway_block::random::fnv1a64_continued;
 use hoistway_block::{Nanos, SECTOR_BYTES, Status};
 use hoistway_elevator::{Bio, Elevator};
 use hoistway_experiment::recorder::Outcome;
 use hoistway_experiment::{Completion, IoDirection, Recorder, Schedule};
-use hoistway_queue::{Done, Plug, RequestQueue};
+use hoistway_queue::{Done, RequestQueue};
 use hoistway_workload::{Io, Issuer, Next};
 
-use crate::costs::HostCosts;
-use crate::events::{EventWheel, NEVER, Payload};
+use crate::events::{NEVER, Payload};
 use crate::os::files::{BlockMap, File};
-use crate::os::pages::PageCache;
-use crate::os::read_ahead::{ReadAhead, Rules};
-use crate::os::throttle::Throttle;
-use crate::os::write_back::WriteBack;
+use crate::os::read_ahead::ReadAhead;
 use crate::processors::Processors;
+use agenda::{Agenda, Due};
 use cached::{Call, Sleeper};
 use changes::Succession;
 pub(crate) use changes::Successor;
 pub(crate) use construction::{Parts, queues_of, template};
 use flusher::Flusher;
+use host_work::{ElevatorLock, HostWork};
 use io_in_flight::{IoInFlight, IoRemainder, is_counted, moves_data};
+use ios::Ios;
 use journalling::JournalThread;
-use recorded_plugs::RecordedPlugs;
-use submission::Transfers;
-
-/// An I/O has completed and its process runs again.
-const DELIVER: u8 = 0;
-/// A process may act again.
-const WAKE: u8 = 1;
-/// A group with a later start begins.
-const START: u8 = 2;
-/// A group stops that ends before the run does.
-const STOP: u8 = 3;
-/// Write-back may have pages to write.
-const WRITE_BACK: u8 = 4;
-/// A system call of a process (buffered I/O, sync, change of a file) continues.
-const RESUME: u8 = 5;
-/// The journal's thread may continue.
-const JOURNAL: u8 = 6;
+use memory::Memory;
+use open_files::OpenFiles;
+use submission::Submission;
+use tally::Tally;
+use transfers::Transfers;
 
 /// How a process's I/O reaches the device.
 #[derive(Debug)]
@@ -113,85 +104,33 @@ pub(crate) struct Process {
     dirtied_pages: u64,
 }
 
-/// The lock around the elevator, where holding it is modelled as costing time: insertions, choices
-/// and completions are serialised.
-#[derive(Debug)]
-pub(crate) struct ElevatorLock {
-    pub free_at: Nanos,
-    hold_ns: Nanos,
-}
-
-impl ElevatorLock {
-    /// Takes the lock at `now`, or when it is free. Returns when it is released again.
-    #[inline]
-    pub(crate) fn take(&mut self, now: Nanos) -> Nanos {
-        if self.hold_ns == 0 {
-            return now;
-        }
-        self.free_at = self.free_at.max(now) + self.hold_ns;
-        self.free_at
-    }
-}
-
-/// All processes.
+/// All processes, and what they share: each part keeps its own state, and what happens is passed
+/// from one to the other here.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    costs: HostCosts,
-    /// Whether the host's work costs no time at all.
-    is_free: bool,
-    /// Whether no CPU is ever busy: the host's work and the elevator's lock cost no time, and all
-    /// I/Os are plain transfers.
-    is_never_busy: bool,
-    /// Whether a CPU does one thing at a time, completions included.
-    shares_cpus: bool,
+    processes: Vec<Process>,
+    schedule: Schedule,
+    running: usize,
+    has_stopped: bool,
+    agenda: Agenda,
+    host: HostWork,
     pub lock: ElevatorLock,
     /// The processors, where they and the scheduler's locks are simulated; they keep all time that
     /// the host's work takes then.
     pub processors: Option<Processors>,
-    pub recorder: Recorder,
-    schedule: Schedule,
-    processes: Vec<Process>,
-    ios: Vec<IoInFlight>,
-    /// By I/O; empty as long as each I/O was a single bio.
-    remainders: Vec<IoRemainder>,
-    /// The deadline of each I/O; empty until one has a deadline.
-    deadlines: Vec<Nanos>,
-    /// When each CPU is idle again; without a limit every process has a CPU of its own.
-    cpu_free_at: Vec<Nanos>,
-    wheel: EventWheel,
-    /// I/Os delivered at the present time, in order, and how many of them are done: they bypass the
-    /// wheel where completions cost nothing. Empty when all are done.
-    ready: Vec<u32>,
-    delivered: usize,
-    /// Bios for which the queue had no room.
-    backlog: VecDeque<(Bio, u64)>,
-    /// The current submitter's plug; empty between calls. None where submitters have no plugs.
-    plug: Option<Plug>,
-    recorded_plugs: RecordedPlugs,
+    ios: Ios,
+    submission: Submission,
     transfers: Transfers,
     /// The state of calls, by I/O; empty where all I/Os are plain transfers.
     calls: Vec<Call>,
     /// Calls that wait for a page.
     sleepers: Vec<Sleeper>,
-    cache: PageCache,
-    /// Scratch space for runs of pages; empty between calls.
-    runs: Vec<Range<u64>>,
-    read_ahead: Rules,
-    write_back: WriteBack,
-    throttle: Throttle,
+    files: OpenFiles,
+    memory: Memory,
     flusher: Flusher,
     journal: Option<JournalThread>,
-    files: Vec<File>,
-    /// The length of each file, for files that grow.
-    written_to: Vec<u64>,
-    bio_bytes: u64,
-    running: usize,
-    has_stopped: bool,
-    /// When the device last completed anything: a request's time in the device counts from there if
-    /// it waited in the device behind others.
-    device_free_at: Nanos,
-    log: Option<u64>,
-    pub completions: u64,
+    pub recorder: Recorder,
+    tally: Tally,
 }
 
 // ---- start and end ----
@@ -199,13 +138,13 @@ impl Processes {
     /// The time of the next event of the processes.
     #[inline]
     pub(crate) fn next_event(&mut self) -> Nanos {
-        self.wheel.next_time()
+        self.agenda.next_time()
     }
 
     /// Whether [`Processes::run_due`] would do nothing before [`Processes::next_event`].
     #[inline]
     pub(crate) fn is_at_rest(&self, queue: &RequestQueue<impl Elevator>) -> bool {
-        let none_waits = self.ready.is_empty() && self.backlog.is_empty() && !queue.has_admitted();
+        let none_waits = !self.agenda.has_deliveries() && self.submission.is_clear() && !queue.has_admitted();
         none_waits && !self.flusher.watches_congestion()
     }
 
@@ -216,7 +155,7 @@ impl Processes {
 
     /// FNV-1a over time, number and status of every completion so far, if enabled.
     pub(crate) fn checksum(&self) -> Option<u64> {
-        self.log
+        self.tally.checksum()
     }
 
     /// Starts everything that starts at `now`.
@@ -274,31 +213,24 @@ impl Processes {
     /// A bio completed. Its process sees it in [`Processes::run_due`].
     #[inline]
     pub(crate) fn bio_done(&mut self, done: &Done, now: Nanos) {
-        let device_ns = now.saturating_sub(done.issued_ns.max(self.device_free_at));
-        self.device_free_at = now;
-        self.bio_ended(done.cookie, done.status, if done.issued_ns == 0 { 0 } else { device_ns }, now);
+        let device_ns = self.tally.device_ns(done.issued_ns, now);
+        self.bio_ended(done.cookie, done.status, device_ns, now);
     }
 
     /// Runs everything due at `now`, in order, until nothing is left.
     #[inline]
     pub(crate) fn run_due(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
-            if let Some(&io) = self.ready.get(self.delivered) {
-                self.delivered += 1;
-                if self.delivered == self.ready.len() {
-                    self.ready.clear();
-                    self.delivered = 0;
-                }
-                self.deliver(io, now, queue);
-            } else if let Some((_, event)) = self.wheel.pop_due(now) {
-                self.handle(event, now, queue);
-            } else if let Some(cookie) = queue.take_admitted() {
-                self.admitted(cookie, now, queue);
-            } else {
-                break;
+            match self.agenda.take_due(now) {
+                Some(Due::Delivery(io)) => self.deliver(io, now, queue),
+                Some(Due::Event(event)) => self.handle(event, now, queue),
+                None => match queue.take_admitted() {
+                    Some(cookie) => self.admitted(cookie, now, queue),
+                    None => break,
+                },
             }
         }
-        if !self.backlog.is_empty() {
+        if !self.submission.is_clear() {
             self.retry_backlog(now, queue);
         }
         if self.flusher.watches_congestion() {
@@ -308,19 +240,19 @@ impl Processes {
 
     fn handle(&mut self, event: Payload, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         match event.kind() {
-            DELIVER => self.deliver(event.index(), now, queue),
-            WAKE => {
+            agenda::DELIVER => self.deliver(event.index(), now, queue),
+            agenda::WAKE => {
                 let index = event.index() as usize;
                 if self.processes[index].wake_at == now {
                     self.processes[index].wake_at = NEVER;
                     self.pump(index, now, queue);
                 }
             }
-            RESUME => self.resume_due(event.index(), now, queue),
-            WRITE_BACK => self.flush_at(now, queue),
-            JOURNAL => self.journal_due(now, queue),
-            START => self.start_ready(now, queue),
-            STOP => {
+            agenda::RESUME => self.resume_due(event.index(), now, queue),
+            agenda::WRITE_BACK => self.flush_at(now, queue),
+            agenda::JOURNAL => self.journal_due(now, queue),
+            agenda::START => self.start_ready(now, queue),
+            agenda::STOP => {
                 for process in self.schedule.threads_of_group(event.index() as usize) {
                     self.stop(process, now, queue);
                 }
@@ -341,14 +273,12 @@ impl Processes {
             if is_full && process.refills_at_once {
                 return self.release_plug(index, now, queue);
             }
-            if !self.is_never_busy && !is_full {
-                let free_at = self.cpu_free_at[process.cpu as usize];
-                if free_at > now {
-                    return self.wake_at(index, free_at);
-                }
+            if !is_full && !self.host.is_idle(process.cpu, now) {
+                let idle_at = self.host.idle_at(process.cpu);
+                return self.wake_at(index, idle_at);
             }
             match process.issuer.next(now) {
-                Next::Issue(io) if self.processors.is_none() && self.meets_a_plug(&io) => {
+                Next::Issue(io) if self.processors.is_none() && self.submission.meets_a_plug(&io) => {
                     self.start_plugged(index, &io, now, queue)
                 }
                 Next::Issue(io) => self.start_io(index, &io, now, queue),
@@ -374,7 +304,7 @@ impl Processes {
     fn wake_at(&mut self, index: usize, at: Nanos) {
         if self.processes[index].wake_at != at {
             self.processes[index].wake_at = at;
-            self.wheel.insert(at, Payload::new(WAKE, number(index)));
+            self.agenda.add(at, agenda::WAKE, number(index));
         }
     }
 
@@ -382,27 +312,16 @@ impl Processes {
     fn start_io(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &self.processes[index];
         let bytes = u64::from(io.length_bytes);
-        let is_one_bio = bytes <= self.bio_bytes_for(&process.template, bytes, now, queue)
+        let is_one_bio = bytes <= self.submission.bio_bytes_for(&process.template, bytes, now, queue)
             && (io.offset_bytes | u64::from(io.length_bytes)).is_multiple_of(SECTOR_BYTES)
             && io.deadline_ns.is_none()
             && io.due_ns.is_none();
         self.recorder.log_begin(index, io, now);
-        if is_one_bio && process.transfers_only && self.deadlines.is_empty() && moves_data(io) {
+        if is_one_bio && process.transfers_only && !self.ios.have_deadlines() && moves_data(io) {
             self.start_transfer(index, io, now, queue);
         } else {
             self.start_any_io(index, io, now, queue);
         }
-    }
-
-    /// The longest bio that may be submitted now for a transfer with this bio's attributes. A transfer
-    /// that no scheduler would cut is not worth the question.
-    #[inline]
-    pub(super) fn bio_bytes_for<E: Elevator>(&self, bio: &Bio, bytes: u64, now: Nanos, queue: &RequestQueue<E>) -> u64 {
-        if bytes <= u64::from(E::TRAITS.quantum_sectors) * SECTOR_BYTES {
-            return self.bio_bytes;
-        }
-        let sectors = queue.elevator().longest_sectors(bio, now);
-        self.bio_bytes.min(u64::from(sectors) * SECTOR_BYTES)
     }
 
     /// Starts an I/O that may need more than one bio, or more than a transfer.
@@ -410,7 +329,7 @@ impl Processes {
     fn start_any_io(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &mut self.processes[index];
         let number = process.first_io + io.token;
-        self.ios[number as usize] = IoInFlight {
+        let state = IoInFlight {
             process: super::processes::number(index),
             submitted_ns: now,
             // The length of an I/O that moves no data is only the range that it syncs or changes,
@@ -423,20 +342,12 @@ impl Processes {
             actor: io.actor,
             status: Status::Ok,
         };
-        if self.remainders.is_empty() {
-            // The I/Os already in flight are one bio each.
-            self.remainders.resize(self.ios.len(), IoRemainder::ONE_BIO);
-        }
-        let (next_byte, left_bytes) = (io.offset_bytes, io.length_bytes);
-        self.remainders[number as usize] = IoRemainder { next_byte, left_bytes, bios_left: 0 };
-        if io.deadline_ns.is_some() || !self.deadlines.is_empty() {
-            self.deadlines.resize(self.ios.len(), NEVER);
-            self.deadlines[number as usize] = io.deadline_ns.unwrap_or(NEVER);
-        }
+        let rest = IoRemainder { next_byte: io.offset_bytes, left_bytes: io.length_bytes, bios_left: 0 };
+        self.ios.begin(number, state, rest, io.deadline_ns);
         if let Some(due_ns) = io.due_ns {
             self.recorder.record_issue_delay(index, now.saturating_sub(due_ns));
         }
-        if is_counted(self.ios[number as usize].bytes, io.operation) {
+        if is_counted(state.bytes, io.operation) {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
         }
         match &process.path {
@@ -447,49 +358,35 @@ impl Processes {
             }
             // At least a nanosecond, or time would not advance.
             Path::Null => {
-                let at = now + self.costs.complete_ns.max(1);
-                self.wheel.insert(at, Payload::new(DELIVER, number));
+                let at = now + self.host.completion_ns().max(1);
+                self.agenda.add(at, agenda::DELIVER, number);
             }
             _ => self.begin_call(number, io, now, queue),
         }
     }
 
-    /// Occupies the CPU of a process from now on, or from when it is idle. Returns when the work is
-    /// done.
-    #[inline]
-    fn work(&mut self, index: usize, now: Nanos, length_ns: Nanos) -> Nanos {
-        let free_at = &mut self.cpu_free_at[self.processes[index].cpu as usize];
-        *free_at = now.max(*free_at) + length_ns;
-        *free_at
-    }
-
     /// Accounts the submission of `bios` bios. Returns when the process may continue.
     #[inline]
     fn has_submitted(&mut self, index: usize, bios: u32, now: Nanos) -> Nanos {
-        if self.is_never_busy {
-            return now;
-        }
-        let waits_ns = self.lock.free_at.saturating_sub(now);
-        self.work(index, now, waits_ns + self.costs.submit_ns * u64::from(bios))
+        self.host.submits(self.processes[index].cpu, bios, self.lock.free_at, now)
     }
 
     /// When a process runs again after an event that it waits for at `now`.
     #[inline]
     fn runs_again(&mut self, index: usize, now: Nanos) -> Nanos {
         // A completion takes the elevator's lock, which was just taken for it.
-        let now = now.max(self.lock.free_at);
-        if self.shares_cpus { self.work(index, now, self.costs.complete_ns) } else { now + self.costs.complete_ns }
+        self.host.runs_again(self.processes[index].cpu, now.max(self.lock.free_at))
     }
 
     /// The I/O's process sees its completion at `at`.
     #[inline]
     fn complete_at(&mut self, number: u32, at: Nanos) {
-        if self.is_free {
-            self.ready.push(number);
+        if self.host.is_free() {
+            self.agenda.deliver(number);
         } else if self.processors.is_some() {
             self.tell_process(number, at);
         } else {
-            self.wheel.insert(at, Payload::new(DELIVER, number));
+            self.agenda.add(at, agenda::DELIVER, number);
         }
     }
 
@@ -498,14 +395,9 @@ impl Processes {
     pub(crate) fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // Field by field: some fields were written just before, so that a load of the whole would
         // stall on store forwarding.
-        let IoInFlight { process, submitted_ns, bytes, device_ns, operation, status, .. } = self.ios[number as usize];
+        let IoInFlight { process, submitted_ns, bytes, device_ns, operation, status, .. } = *self.ios.get(number);
         let index = process as usize;
-        self.completions += 1;
-        if let Some(log) = &mut self.log {
-            for bytes in [now, u64::from(number), status as u64] {
-                *log = fnv1a64_continued(*log, &bytes.to_le_bytes());
-            }
-        }
+        self.tally.completed(number, status, now);
         if is_counted(bytes, operation) {
             self.recorder.completed(&Completion {
                 issuer: index,
@@ -516,7 +408,7 @@ impl Processes {
                 device_ns,
                 outcome: status.into(),
             });
-            if self.deadlines.get(number as usize).is_some_and(|&deadline_ns| now > deadline_ns) {
+            if self.ios.is_late(number, now) {
                 self.recorder.late(index, now);
             }
         }
@@ -527,7 +419,7 @@ impl Processes {
             && process.transfers_only
             && process.refills_at_once
             && process.sleeping == 0
-            && (self.is_never_busy || self.cpu_free_at[process.cpu as usize] <= now);
+            && self.host.is_idle(process.cpu, now);
         if may_act
             && status.is_ok()
             && let Some(io) = process.issuer.complete_and_issue_next(token, now)

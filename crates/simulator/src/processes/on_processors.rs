@@ -12,8 +12,8 @@ use crate::processors::{Processor, Processors, Task};
 impl Processes {
     /// A process begins to submit an I/O. It does nothing else until that has been done.
     pub(super) fn begin_submission(&mut self, index: usize, io: u32, now: Nanos) {
-        let bios = self.remainders[io as usize].left_bytes;
-        let bios = u64::from(bios).div_ceil(self.bio_bytes).max(1);
+        let bytes = self.ios.rest(io).left_bytes;
+        let bios = u64::from(bytes).div_ceil(self.submission.longest_bio_bytes()).max(1);
         let bios = u32::try_from(bios).unwrap_or(u32::MAX);
         self.processes[index].is_submitting = true;
         self.run_process(index, Task::Submission { process: number(index), io, bios }, now);
@@ -28,8 +28,8 @@ impl Processes {
 
     /// A process runs again because an I/O of it has ended.
     pub(super) fn tell_process(&mut self, io: u32, now: Nanos) {
-        let process = self.ios[io as usize].process;
-        self.run_process(process as usize, Task::Delivery { process, io }, now);
+        let index = self.ios.process_of(io);
+        self.run_process(index, Task::Delivery { process: number(index), io }, now);
     }
 
     fn run_process(&mut self, index: usize, task: Task, now: Nanos) {

@@ -1,294 +1,78 @@
-//! Submission of bios: splitting transfers, plugging, waiting for a request, and mapping a
-//! completed bio to its I/O.
+//! How bios get into the queue: their longest size, plugs, and the bios for which it has no room.
 //!
-//! A submitter whose bio finds no request sleeps until it has one, and then submits the rest: that
-//! is how the queue slows processes, flusher and journal down. Since 2.6.39 submitters have plugs,
-//! which a direct transfer uses only if it makes more than one bio. The queues of older kernels
-//! plug themselves and are told when a process waits.
+//! Since 2.6.39 submitters have plugs, which a direct transfer uses only if it makes more than one
+//! bio. The queues of older kernels plug themselves and are told when a process waits.
 
-use std::ops::Range;
+use std::collections::VecDeque;
 
-use hoistway_block::{Extent, Nanos, Operation, Priority, SECTOR_BYTES, Status};
+use hoistway_block::{Nanos, SECTOR_BYTES};
 use hoistway_elevator::{Bio, Elevator};
-use hoistway_experiment::{IoDirection, KernelEra, Machine};
-use hoistway_queue::{RequestQueue, Submitted};
+use hoistway_experiment::{KernelEra, Machine};
+use hoistway_queue::{Plug, RequestQueue, Submitted};
 use hoistway_workload::Io;
 
-use super::{IoInFlight, IoRemainder, Processes};
-use crate::os::pages::PAGE_BYTES;
+use super::recorded_plugs::{Holder, RecordedPlugs};
 
-/// The layout of a bio's cookie, the queue's name of a bio towards its submitter: kind in the
-/// upper byte, the number of an I/O or a transfer below.
-const COOKIE_SHIFT: u32 = 56;
-const IO_COOKIE: u64 = 0;
-const TRANSFER_COOKIE: u64 = 1;
-const MAP_COOKIE: u64 = 2;
-/// A bio of a commit; the whole cookie.
-pub(super) const JOURNAL_COOKIE: u64 = 3 << COOKIE_SHIFT;
-/// A bio of a checkpoint; the whole cookie.
-pub(super) const CHECKPOINT_COOKIE: u64 = 4 << COOKIE_SHIFT;
-
-/// Whether submitters of the era have plugs.
-pub(super) fn has_task_plugs(era: KernelEra) -> bool {
-    matches!(era, KernelEra::Linux3 | KernelEra::Mq)
+/// The way of bios into the queue. Bios are submitted in the order in which they came: none
+/// overtakes one for which the queue had no room.
+#[derive(Debug)]
+pub(super) struct Submission {
+    /// Bios for which the queue had no room.
+    backlog: VecDeque<(Bio, u64)>,
+    /// The current submitter's plug; empty between calls. None where submitters have no plugs.
+    plug: Option<Plug>,
+    recorded_plugs: RecordedPlugs,
+    bio_bytes: u64,
 }
 
-/// The longest bio of a direct transfer or a read-ahead window.
-pub(super) fn longest_bio_bytes(machine: &Machine, request_bytes: u64) -> u64 {
-    let longest: u64 = match machine.era {
-        KernelEra::Linux24 => 128 << 10,
-        KernelEra::Linux26 => 512 << 10,
-        KernelEra::Linux3 | KernelEra::Mq => 1 << 20,
-    };
-    longest.min(request_bytes)
-}
-
-/// The form in which pages are submitted.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(super) struct PageIoShape {
-    pub submitter: PageSubmitter,
-    /// Longest bio.
-    pub most_pages: u64,
-    /// Bios end at multiples of this; 1 = anywhere.
-    pub folio_pages: u64,
-}
-
-/// The submitter of pages.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(super) enum PageSubmitter {
-    /// A reader, which waits for pages, not for bios.
-    Reader,
-    /// The flusher.
-    Flusher,
-    /// A call that writes pages itself; the value is its I/O.
-    Call(u32),
-    /// The journal's thread.
-    Journal,
-}
-
-/// Pages of a file that one bio reads or writes.
-#[derive(Copy, Clone, Debug)]
-struct Transfer {
-    file: u32,
-    first_page: u64,
-    end_page: u64,
-    submitter: PageSubmitter,
-}
-
-/// All transfers in flight; slots are reused.
-#[derive(Debug, Default)]
-pub(super) struct Transfers {
-    slots: Vec<Transfer>,
-    free: Vec<u32>,
-}
-
-impl Transfers {
-    fn begin(&mut self, transfer: Transfer) -> u32 {
-        match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = transfer;
-                slot
-            }
-            None => {
-                self.slots.push(transfer);
-                super::number(self.slots.len() - 1)
-            }
-        }
-    }
-
-    fn end(&mut self, slot: u32) -> Transfer {
-        self.free.push(slot);
-        self.slots[slot as usize]
-    }
-}
-
-// ---- direct transfers ----
-impl Processes {
-    /// Starts a direct transfer of whole sectors that fits in one bio: the short path of
-    /// [`Processes::submit_io`].
-    #[inline]
-    pub(super) fn start_transfer(
-        &mut self,
-        index: usize,
-        io: &Io,
-        now: Nanos,
-        queue: &mut RequestQueue<impl Elevator>,
-    ) {
-        let process = &self.processes[index];
-        let number = process.first_io + io.token;
-        let end_byte = io.offset_bytes + u64::from(io.length_bytes);
-        let (device_byte, piece_end) = process.place.piece(io.offset_bytes, end_byte);
-        if piece_end < end_byte {
-            return self.start_any_io(index, io, now, queue);
-        }
-        let sectors = sectors_of(u64::from(io.length_bytes));
-        let mut bio = Bio {
-            operation: io.operation,
-            flags: io.flags,
-            extent: Extent::new(device_byte / SECTOR_BYTES, sectors),
-            segments: u16::try_from(sectors.div_ceil(128).max(1)).unwrap_or(u16::MAX),
-            ..process.template
+impl Submission {
+    /// The way into a queue whose requests have at most `request_bytes`.
+    pub(super) fn new(machine: &Machine, request_bytes: u64) -> Self {
+        let longest: u64 = match machine.era {
+            KernelEra::Linux24 => 128 << 10,
+            KernelEra::Linux26 => 512 << 10,
+            KernelEra::Linux3 | KernelEra::Mq => 1 << 20,
         };
-        bio.context.0 += u32::from(io.actor);
-        if io.priority != Priority::NONE {
-            bio.priority = io.priority;
-        }
-        self.ios[number as usize] = IoInFlight {
-            process: super::number(index),
-            submitted_ns: now,
-            bytes: io.length_bytes,
-            device_ns: 0,
-            operation: io.operation,
-            flags: io.flags,
-            priority: io.priority,
-            actor: io.actor,
-            status: Status::Ok,
-        };
-        if let Some(rest) = self.remainders.get_mut(number as usize) {
-            *rest = IoRemainder::ONE_BIO;
-        }
-        if io.length_bytes > 0 {
-            self.recorder.submitted(index, IoDirection::from(io.operation), now);
-        }
-        let submitted = self.submit_bio(&bio, IO_COOKIE << COOKIE_SHIFT | u64::from(number), false, now, queue);
-        self.begins_to_wait(now, queue);
-        self.processes[index].sleeping += u32::from(submitted == Submitted::Waiting);
-        let done_at = self.has_submitted(index, 1, now);
-        if submitted == Submitted::Nothing {
-            self.complete_at(number, if self.is_free { now } else { done_at });
+        let has_plugs = matches!(machine.era, KernelEra::Linux3 | KernelEra::Mq);
+        Self {
+            backlog: VecDeque::new(),
+            plug: has_plugs.then(Plug::default),
+            recorded_plugs: RecordedPlugs::default(),
+            bio_bytes: longest.min(request_bytes),
         }
     }
 
-    /// Submits the rest of an I/O's transfer, until its process has to sleep for a request.
+    /// The longest bio of a direct transfer or a read-ahead window.
+    pub(super) fn longest_bio_bytes(&self) -> u64 {
+        self.bio_bytes
+    }
+
+    /// The longest bio that may be submitted now for a transfer with this bio's attributes. A
+    /// transfer that no scheduler would cut is not worth the question.
     #[inline]
-    pub(crate) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        // Field by field: the I/O was written just before, so that a load of the whole would stall
-        // on store forwarding.
-        let IoInFlight { process, operation, flags, priority, actor, .. } = self.ios[number as usize];
-        let IoRemainder { next_byte, left_bytes, .. } = self.remainders[number as usize];
-        let end_byte = next_byte + u64::from(left_bytes);
-        let index = process as usize;
-        let process = &self.processes[index];
-        let place = process.place;
-        let mut bio = Bio { operation, flags, ..process.template };
-        bio.context.0 += u32::from(actor);
-        if priority != Priority::NONE {
-            bio.priority = priority;
+    pub(super) fn bio_bytes_for<E: Elevator>(&self, bio: &Bio, bytes: u64, now: Nanos, queue: &RequestQueue<E>) -> u64 {
+        if bytes <= u64::from(E::TRAITS.quantum_sectors) * SECTOR_BYTES {
+            return self.bio_bytes;
         }
-        let mut at = next_byte / SECTOR_BYTES * SECTOR_BYTES;
-        let end = end_byte.next_multiple_of(SECTOR_BYTES);
-        let bio_bytes = self.bio_bytes_for(&bio, u64::from(left_bytes), now, queue);
-        let is_plugged = end - at > bio_bytes && self.plug.is_some();
-        let (mut bios, mut ended, mut sleeps) = (0, 0, false);
-        while !sleeps {
-            let (device_byte, piece_end) = place.piece(at, end.min(at + bio_bytes));
-            let sectors = sectors_of(piece_end - at);
-            let segments = u16::try_from(sectors.div_ceil(128).max(1)).unwrap_or(u16::MAX);
-            (bio.extent, bio.segments) = (Extent::new(device_byte / SECTOR_BYTES, sectors), segments);
-            bios += 1;
-            match self.submit_bio(&bio, IO_COOKIE << COOKIE_SHIFT | u64::from(number), is_plugged, now, queue) {
-                Submitted::Nothing => ended += 1,
-                Submitted::Waiting => sleeps = true,
-                Submitted::Queued(_) | Submitted::Merged(_) | Submitted::Held => {}
-            }
-            at = piece_end;
-            if at >= end {
-                break;
-            }
-        }
-        self.unplug(is_plugged, now, queue);
-        // Direct I/O unplugs the queue, whether the call waits or not.
-        self.begins_to_wait(now, queue);
-        let rest = &mut self.remainders[number as usize];
-        // The rest is smaller than before, so the number fits.
-        (rest.next_byte, rest.left_bytes) = (at, u32::try_from(end_byte.saturating_sub(at)).unwrap_or(0));
-        rest.bios_left += bios - ended;
-        let is_over = at >= end && rest.bios_left == 0;
-        self.processes[index].sleeping += u32::from(sleeps);
-        let done_at = self.has_submitted(index, bios, now);
-        if is_over {
-            self.complete_at(number, if self.is_free { now } else { done_at });
-        }
+        let sectors = queue.elevator().longest_sectors(bio, now);
+        self.bio_bytes.min(u64::from(sectors) * SECTOR_BYTES)
     }
 
-    /// Reads a block of the file's block map; the process's call continues when it has been read.
-    pub(super) fn submit_map_read(
-        &mut self,
-        number: u32,
-        at: u64,
-        now: Nanos,
-        queue: &mut RequestQueue<impl Elevator>,
-    ) {
-        let io = self.ios[number as usize];
-        let index = io.process as usize;
-        let (device_byte, _) = self.processes[index].place.piece(at, at + PAGE_BYTES);
-        let mut bio = Bio {
-            operation: Operation::Read,
-            flags: hoistway_block::Flags::META,
-            extent: Extent::new(device_byte / SECTOR_BYTES, 8),
-            ..self.processes[index].template
-        };
-        bio.context.0 += u32::from(io.actor);
-        let submitted = self.submit_bio(&bio, MAP_COOKIE << COOKIE_SHIFT | u64::from(number), false, now, queue);
-        self.processes[index].sleeping += u32::from(submitted == Submitted::Waiting);
-        self.has_submitted(index, 1, now);
-        self.begins_to_wait(now, queue);
-    }
-}
-
-// ---- pages ----
-impl Processes {
-    /// Submits pages of a file; `bio` has every attribute but the extent. Returns the number of
-    /// bios and whether the submitter has to sleep.
-    pub(super) fn submit_pages(
-        &mut self,
-        bio: &Bio,
-        (file, pages): (u32, Range<u64>),
-        shape: PageIoShape,
-        now: Nanos,
-        queue: &mut RequestQueue<impl Elevator>,
-    ) -> (u32, bool) {
-        let place = self.files[file as usize];
-        let end = (pages.end * PAGE_BYTES).min(place.bytes.next_multiple_of(SECTOR_BYTES));
-        let mut at = pages.start * PAGE_BYTES;
-        let (mut bios, mut sleeps) = (0, false);
-        let is_plugged = self.plug.is_some();
-        while at < end {
-            let page = at / PAGE_BYTES;
-            let longest = match shape.folio_pages {
-                0 | 1 => page + shape.most_pages,
-                folio => (page + shape.most_pages).min((page / folio + 1) * folio),
-            };
-            let (device_byte, piece_end) = place.piece(at, end.min(longest * PAGE_BYTES));
-            let sectors = sectors_of(piece_end - at);
-            let segments = u16::try_from(sectors.div_ceil(128)).unwrap_or(u16::MAX);
-            let piece = Bio { extent: Extent::new(device_byte / SECTOR_BYTES, sectors), segments, ..*bio };
-            let transfer = Transfer {
-                file,
-                first_page: at / PAGE_BYTES,
-                end_page: piece_end.div_ceil(PAGE_BYTES),
-                submitter: shape.submitter,
-            };
-            let slot = self.transfers.begin(transfer);
-            let cookie = TRANSFER_COOKIE << COOKIE_SHIFT | u64::from(slot);
-            match self.submit_bio(&piece, cookie, is_plugged, now, queue) {
-                Submitted::Nothing => self.transfer_ended(slot, Status::Ok, now),
-                Submitted::Waiting => sleeps = true,
-                Submitted::Queued(_) | Submitted::Merged(_) | Submitted::Held => {}
-            }
-            bios += 1;
-            at = piece_end;
-        }
-        (bios, sleeps)
-    }
-}
-
-// ---- bios ----
-impl Processes {
-    /// Submits one bio. The result is "waiting" also when the queue has no room even for waiting
-    /// bios.
+    /// Whether submitters have plugs.
     #[inline]
-    pub(super) fn submit_bio(
+    pub(super) fn has_plug(&self) -> bool {
+        self.plug.is_some()
+    }
+
+    /// Whether no bio waits for room in the queue.
+    #[inline]
+    pub(super) fn is_clear(&self) -> bool {
+        self.backlog.is_empty()
+    }
+
+    /// Submits one bio, or keeps it until the queue has room; it waits then.
+    #[inline]
+    pub(super) fn submit(
         &mut self,
         bio: &Bio,
         cookie: u64,
@@ -297,9 +81,8 @@ impl Processes {
         queue: &mut RequestQueue<impl Elevator>,
     ) -> Submitted {
         if self.backlog.is_empty() {
-            self.lock.take(now);
             let submitted = match &mut self.plug {
-                Some(plug) if is_plugged || self.recorded_plugs.is_submitting => {
+                Some(plug) if is_plugged || self.recorded_plugs.is_submitting() => {
                     queue.submit_plugged(bio, cookie, plug, now)
                 }
                 _ => queue.submit(bio, cookie, now),
@@ -312,94 +95,20 @@ impl Processes {
         Submitted::Waiting
     }
 
+    /// Submits the first bio that waits for room; its cookie, unless there is still none.
+    pub(super) fn retry(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) -> Option<(u64, Submitted)> {
+        let (bio, cookie) = self.backlog.front()?;
+        let submitted = queue.submit(bio, *cookie, now).ok()?;
+        let (_, cookie) = self.backlog.pop_front()?;
+        Some((cookie, submitted))
+    }
+
     /// The submission is finished: the plug is flushed.
     #[inline]
     pub(super) fn unplug(&mut self, is_plugged: bool, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let is_plugged = is_plugged && !self.recorded_plugs.is_submitting;
+        let is_plugged = is_plugged && !self.recorded_plugs.is_submitting();
         if let Some(plug) = self.plug.as_mut().filter(|_| is_plugged) {
             queue.unplug(plug, now);
-        }
-    }
-
-    pub(super) fn retry_backlog(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        while let Some((bio, cookie)) = self.backlog.front().copied() {
-            let Ok(submitted) = queue.submit(&bio, cookie, now) else { return };
-            self.backlog.pop_front();
-            if submitted == Submitted::Nothing {
-                self.bio_ended(cookie, Status::Ok, 0, now);
-            }
-            if submitted != Submitted::Waiting {
-                self.admitted(cookie, now, queue);
-            }
-        }
-    }
-
-    /// A bio that waited for a request got one: its submitter runs again.
-    pub(super) fn admitted(&mut self, cookie: u64, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let number = u32::try_from(cookie & u64::from(u32::MAX)).unwrap_or(u32::MAX);
-        match cookie >> COOKIE_SHIFT {
-            TRANSFER_COOKIE => match self.transfers.slots[number as usize].submitter {
-                PageSubmitter::Reader => {}
-                PageSubmitter::Flusher => self.flusher_runs_again(now, queue),
-                PageSubmitter::Call(io) => self.resume(io, now, queue),
-                PageSubmitter::Journal => self.journal_runs_again(now, queue),
-            },
-            // The thread waits for its bios to complete, not to be admitted.
-            3 | 4 => {}
-            kind => {
-                let io = self.ios[number as usize];
-                let index = io.process as usize;
-                self.processes[index].sleeping -= 1;
-                if kind == IO_COOKIE && self.remainders.get(number as usize).is_some_and(|rest| rest.left_bytes > 0) {
-                    self.submit_io(number, now, queue);
-                }
-                self.pump(index, now, queue);
-            }
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn bio_ended(&mut self, cookie: u64, status: Status, device_ns: Nanos, now: Nanos) {
-        let number = u32::try_from(cookie & u64::from(u32::MAX)).unwrap_or(u32::MAX);
-        match cookie >> COOKIE_SHIFT {
-            IO_COOKIE => {
-                let io = &mut self.ios[number as usize];
-                io.device_ns += device_ns;
-                if !status.is_ok() {
-                    io.status = status;
-                }
-                let is_last = self.remainders.get_mut(number as usize).is_none_or(|rest| {
-                    rest.bios_left -= 1;
-                    rest.bios_left == 0 && rest.left_bytes == 0
-                });
-                if is_last {
-                    let index = io.process as usize;
-                    let at = self.runs_again(index, now);
-                    self.complete_at(number, at);
-                }
-            }
-            MAP_COOKIE => {
-                let io = &mut self.ios[number as usize];
-                if !status.is_ok() {
-                    io.status = status;
-                }
-                let index = io.process as usize;
-                let at = self.runs_again(index, now);
-                self.resume_at(number, at);
-            }
-            TRANSFER_COOKIE => self.transfer_ended(number, status, now),
-            4 => self.checkpoint_bio_ended(),
-            _ => self.journal_bio_ended(status, now),
-        }
-    }
-
-    fn transfer_ended(&mut self, slot: u32, status: Status, now: Nanos) {
-        let Transfer { file, first_page, end_page, submitter } = self.transfers.end(slot);
-        match submitter {
-            PageSubmitter::Reader => self.pages_came(file, first_page..end_page, status, now),
-            PageSubmitter::Flusher | PageSubmitter::Call(_) | PageSubmitter::Journal => {
-                self.pages_written(file, first_page..end_page, status, now)
-            }
         }
     }
 
@@ -407,12 +116,74 @@ impl Processes {
     #[inline]
     pub(super) fn begins_to_wait(&self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // In eras where submitters have plugs the queue has none.
-        if self.plug.is_none() && !self.recorded_plugs.is_submitting {
+        if self.plug.is_none() && !self.recorded_plugs.is_submitting() {
             queue.unplug_device(now);
         }
     }
 }
 
-fn sectors_of(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(SECTOR_BYTES)).expect("bios are short")
+// ---- recorded plugs ----
+impl Submission {
+    /// Whether an I/O needs [`Submission::enter_plug`]: its process holds the plug afterwards, or
+    /// some process holds one already.
+    #[inline]
+    pub(super) fn meets_a_plug(&self, io: &Io) -> bool {
+        io.is_plugged || self.recorded_plugs.are_held()
+    }
+
+    /// Begins a submission in a process's own plug, if it holds one or will (`keeps`). Returns the
+    /// plug that is set aside meanwhile.
+    pub(super) fn enter_plug(&mut self, holder: Holder, keeps: bool) -> Option<Plug> {
+        let open = self.recorded_plugs.take(holder);
+        if open.is_none() && !keeps {
+            return None;
+        }
+        let mut plug = open.unwrap_or_default();
+        self.exchange(&mut plug);
+        self.recorded_plugs.set_submitting(true);
+        Some(plug)
+    }
+
+    /// Ends a submission in a process's own plug, which is flushed unless the process `keeps` it.
+    pub(super) fn leave_plug(
+        &mut self,
+        holder: Holder,
+        mut plug: Plug,
+        keeps: bool,
+        now: Nanos,
+        queue: &mut RequestQueue<impl Elevator>,
+    ) {
+        self.recorded_plugs.set_submitting(false);
+        self.exchange(&mut plug);
+        if keeps {
+            self.recorded_plugs.keep(holder, plug);
+        } else {
+            queue.unplug(&mut plug, now);
+            self.begins_to_wait(now, queue);
+        }
+    }
+
+    /// In eras without process plugs there is nothing to exchange: the queue plugs itself and stays
+    /// plugged until the process waits.
+    fn exchange(&mut self, plug: &mut Plug) {
+        if let Some(usual) = &mut self.plug {
+            std::mem::swap(usual, plug);
+        }
+    }
+
+    /// The issuer has to wait: the plugs of its processes are flushed.
+    #[inline]
+    pub(super) fn release_plugs(&mut self, issuer: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+        if self.recorded_plugs.are_held() {
+            self.flush_plugs(issuer, now, queue);
+        }
+    }
+
+    #[cold]
+    fn flush_plugs(&mut self, issuer: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+        while let Some(mut plug) = self.recorded_plugs.take_of(issuer) {
+            queue.unplug(&mut plug, now);
+        }
+        self.begins_to_wait(now, queue);
+    }
 }
