@@ -160,7 +160,7 @@ impl Worker {
         call: impl FnOnce(&OwnedFd) -> std::io::Result<i32> + Send + 'static,
     ) {
         let Some(BlockingFile { file, calls, base_bytes }) = self.blocking_file(volume) else {
-            return self.inline_done.push((io, -EIO));
+            return self.inline.done(io, -EIO);
         };
         let mailbox = Arc::clone(&self.mailbox);
         let is_started = calls.run(Box::new(move || {
@@ -174,7 +174,7 @@ impl Worker {
             }));
         }));
         if !is_started {
-            self.inline_done.push((io, -EAGAIN));
+            self.inline.done(io, -EAGAIN);
         }
     }
 
@@ -201,7 +201,7 @@ impl Worker {
     }
 
     fn blocking_file(&self, volume: u32) -> Option<BlockingFile> {
-        self.blocking_files.get(volume as usize).cloned().flatten()
+        self.files.blocking(volume)
     }
 }
 

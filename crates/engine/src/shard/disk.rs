@@ -25,7 +25,7 @@ const EBADF: i32 = 9;
 /// The errno of a file that ends before its volume.
 const EIO: i32 = 5;
 /// The largest number of spans for which inline I/O is faster.
-const INLINE_SPANS: usize = 8;
+pub(super) const INLINE_SPANS: usize = 8;
 
 /// A transfer requested by the turn.
 #[derive(Copy, Clone, Debug)]
@@ -36,15 +36,6 @@ pub(super) struct Transfer {
     pub position_bytes: u64,
     pub bytes: u32,
     pub is_durable: bool,
-}
-
-/// A transfer that waits for the next turn, because the number of inline I/Os of this one is used
-/// up.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct InlineIo {
-    transfer: Transfer,
-    spans: [Span; INLINE_SPANS],
-    count: usize,
 }
 
 /// The answer to an [`AllocationQuery`].
@@ -86,25 +77,22 @@ impl Worker {
     pub(super) fn start_transfer(&mut self, transfer: Transfer, spans: &[Span], budget: &mut u32) {
         self.counters.started_ios += 1;
         let Some(volume) = self.file_of(transfer.volume) else {
-            return self.inline_done.push((transfer.io, -EBADF));
+            return self.inline.done(transfer.io, -EBADF);
         };
         if volume.is_blocking {
             return self.start_blocking_transfer(transfer, spans, transfer.position_bytes + volume.base_bytes);
         }
         let (Some(file), position_bytes) = (volume.file, transfer.position_bytes + volume.base_bytes) else {
-            self.inline_done.push((transfer.io, i32::try_from(transfer.bytes).unwrap_or(i32::MAX)));
+            self.inline.done(transfer.io, i32::try_from(transfer.bytes).unwrap_or(i32::MAX));
             return;
         };
         if transfer.is_write && !self.reaches(transfer.volume, position_bytes + u64::from(transfer.bytes)) {
-            return self.inline_done.push((transfer.io, -EIO));
+            return self.inline.done(transfer.io, -EIO);
         }
         let is_small = transfer.bytes <= self.shared.settings.inline_max_bytes && spans.len() <= INLINE_SPANS;
         if volume.is_inline && is_small {
             if *budget == 0 {
-                let mut kept = [Span::default(); INLINE_SPANS];
-                kept[..spans.len()].copy_from_slice(spans);
-                self.deferred.push(InlineIo { transfer, spans: kept, count: spans.len() });
-                return;
+                return self.inline.defer(transfer, spans);
             }
             *budget -= 1;
             self.transfer_inline(transfer, spans);
@@ -151,13 +139,13 @@ impl Worker {
         if result == 0 || (moved > 0 && !transfer.is_durable) {
             result = i32::try_from(moved).unwrap_or(i32::MAX);
         }
-        self.inline_done.push((transfer.io, result));
+        self.inline.done(transfer.io, result);
     }
 
     /// The worker's file of a volume; `None` if it could not be opened.
     #[inline]
     fn file_of(&self, volume: u32) -> Option<OwnFile> {
-        self.files.get(volume as usize).copied().flatten().filter(|own| !own.is_closed)
+        self.files.open(volume)
     }
 
     /// Whether the file of a volume still reaches to `end_bytes`, as far as that can be told without
@@ -165,7 +153,7 @@ impl Worker {
     /// between would read as zeroes. The size is asked for once in a turn of the loop.
     fn reaches(&mut self, volume: u32, end_bytes: u64) -> bool {
         let turn = self.counters.turns;
-        let Some(Some(own)) = self.files.get_mut(volume as usize) else { return true };
+        let Some(own) = self.files.get_mut(volume) else { return true };
         if !own.has_local_size {
             return true;
         }
@@ -176,7 +164,7 @@ impl Worker {
             own.checked_turn = turn;
         }
         if end_bytes > own.size_bytes {
-            self.inline_cut.push((volume, own.size_bytes.saturating_sub(own.base_bytes)));
+            self.inline.cut(volume, own.size_bytes.saturating_sub(own.base_bytes));
             return false;
         }
         true
@@ -190,30 +178,30 @@ impl Worker {
 
     /// Does the I/Os that exceeded the last turn's inline budget.
     pub(super) fn perform_deferred(&mut self, core: &mut Locked<'_>, now: Nanos) {
-        if self.deferred.is_empty() {
+        if !self.inline.has_deferred() {
             return;
         }
-        let mut deferred = std::mem::take(&mut self.deferred);
+        let deferred = self.inline.take_deferred();
         unlocked(core, || {
-            for io in deferred.drain(..) {
-                self.transfer_inline(io.transfer, &io.spans[..io.count]);
+            for io in &deferred {
+                self.transfer_inline(io.transfer, io.spans());
             }
         });
-        self.deferred = deferred;
+        self.inline.reuse_deferred(deferred);
         self.take_inline_results(core, now);
     }
 
     /// Takes the results of what was done without the ring.
     pub(super) fn take_inline_results(&mut self, core: &mut Core, now: Nanos) {
-        for (volume, intact_bytes) in std::mem::take(&mut self.inline_cut) {
+        for (volume, intact_bytes) in self.inline.take_cut() {
             core.turn.note_end(volume, intact_bytes);
         }
-        let mut done = std::mem::take(&mut self.inline_done);
-        for (io, result) in done.drain(..) {
+        let done = self.inline.take_done();
+        for &(io, result) in &done {
             self.io_done(core, io, result, now);
         }
-        self.inline_done = done;
-        while let Some(volume) = self.inline_synced.pop() {
+        self.inline.reuse_done(done);
+        while let Some(volume) = self.inline.next_synced() {
             self.sync_done(core, volume, 0, now);
         }
     }
@@ -227,13 +215,13 @@ impl Worker {
         length_bytes: u64,
     ) {
         match self.file_of(volume) {
-            None => self.inline_done.push((io, -EBADF)),
+            None => self.inline.done(io, -EBADF),
             Some(OwnFile { is_blocking: true, base_bytes, .. }) => {
                 self.start_blocking_emptying(io, volume, how, position_bytes + base_bytes, length_bytes);
             }
-            Some(OwnFile { file: None, .. }) => self.inline_done.push((io, 0)),
+            Some(OwnFile { file: None, .. }) => self.inline.done(io, 0),
             Some(OwnFile { base_bytes, .. }) if !self.reaches(volume, position_bytes + base_bytes + length_bytes) => {
-                self.inline_done.push((io, -EIO));
+                self.inline.done(io, -EIO);
             }
             Some(OwnFile { file: Some(file), base_bytes, .. }) => {
                 self.ring.empty(Token::Io(io).pack(), file, how, position_bytes + base_bytes, length_bytes);
@@ -249,7 +237,7 @@ impl Worker {
                 self.ring.sync(Token::Sync(volume).pack(), file);
             }
             // A file in memory has no stable storage to sync to.
-            _ => self.inline_synced.push(volume),
+            _ => self.inline.synced(volume),
         }
     }
 

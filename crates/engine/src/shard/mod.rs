@@ -16,12 +16,14 @@ mod end;
 #[cfg(test)]
 mod ends_storm;
 mod failure;
+mod inline;
 mod local_client;
 mod mailbox;
 mod output;
 #[cfg(test)]
 mod register;
 mod shared;
+mod sockets;
 mod stall;
 mod status;
 #[cfg(test)]
@@ -59,11 +61,11 @@ use crate::counters::LoopCounters;
 use crate::error::EngineError;
 pub use crate::turn::Traced;
 use crate::turn::{Action, Actions, Incident, Verdict};
-use calls::BlockingFile;
+use inline::Inline;
 use local_client::LocalClientState;
 use shared::{Route, unlocked};
-use stream::Socket;
-use volumes::OwnFile;
+use sockets::Sockets;
+use volumes::OwnFiles;
 use wait::Idle;
 
 /// Completions handled per turn of the loop.
@@ -130,26 +132,10 @@ pub(crate) struct Worker {
     ring: Ring,
     mailbox: Arc<Mailbox>,
     mailbox_file: FileId,
-    /// Its files, by volume, and the version of the volumes that they belong to.
-    files: Vec<Option<OwnFile>>,
-    /// Those of its files that all I/O blocks on.
-    blocking_files: Vec<Option<BlockingFile>>,
-    volumes_version: u64,
-    sockets: Vec<Option<Box<Socket>>>,
-    free_sockets: Vec<u32>,
-    generation: u16,
+    files: OwnFiles,
+    sockets: Sockets,
     local_clients: Vec<Option<Box<LocalClientState>>>,
-    /// Sockets with received bytes that were left unparsed for fairness.
-    ready: Vec<u32>,
-    /// Sockets with output that is not being sent.
-    dirty: Vec<u32>,
-    /// I/Os that exceeded the inline budget of a turn.
-    deferred: Vec<disk::InlineIo>,
-    inline_done: Vec<(RequestId, i32)>,
-    /// Volumes whose fsync had nothing to do.
-    inline_synced: Vec<u32>,
-    /// Volumes whose file ends too early for a write, and the bytes that are left of each.
-    inline_cut: Vec<(u32, u64)>,
+    inline: Inline,
     /// What was not reported yet; kept to avoid allocation.
     incidents: Vec<Incident>,
     delivered: Vec<(u32, i32)>,
@@ -196,19 +182,10 @@ impl Worker {
             ring,
             mailbox,
             mailbox_file,
-            files: Vec::new(),
-            blocking_files: Vec::new(),
-            volumes_version: 0,
-            sockets: Vec::new(),
-            free_sockets: Vec::new(),
-            generation: 0,
+            files: OwnFiles::default(),
+            sockets: Sockets::default(),
             local_clients: Vec::new(),
-            ready: Vec::with_capacity(64),
-            dirty: Vec::with_capacity(64),
-            deferred: Vec::with_capacity(256),
-            inline_done: Vec::with_capacity(256),
-            inline_synced: Vec::new(),
-            inline_cut: Vec::new(),
+            inline: Inline::default(),
             incidents: Vec::new(),
             delivered: Vec::with_capacity(256),
             actions: Actions::default(),
@@ -249,9 +226,8 @@ impl Worker {
             self.handle(core, *completion, now);
         }
         self.completions = completions;
-        for _ in 0..self.ready.len() {
-            // Sockets are served in rotation: an unfinished one goes to the end of the list.
-            let socket = self.ready.remove(0);
+        for _ in 0..self.sockets.to_serve() {
+            let Some(socket) = self.sockets.next_to_serve() else { break };
             self.pump(core, socket, now);
         }
         self.advance_gate(core, now);
@@ -309,7 +285,7 @@ impl Worker {
             }
             performing.clear();
             self.performing = performing;
-            if !self.inline_done.is_empty() || !self.inline_synced.is_empty() {
+            if self.inline.has_results() {
                 // Moving data takes longer than deciding, so the clock is read again.
                 now = hoistway_linux::thread::monotonic_ns();
                 self.take_inline_results(core, now);
@@ -380,7 +356,7 @@ impl Worker {
     /// Closes everything that belongs to this worker, because the device stops.
     fn leave(&mut self) {
         self.abandon_local_clients();
-        for socket in self.sockets.iter().flatten() {
+        for socket in self.sockets.iter_mut() {
             if let Some(fd) = self.ring.file(socket.file) {
                 hoistway_linux::socket::shut_down(fd);
             }

@@ -1,7 +1,10 @@
 //! The outgoing side of a socket: pieces queue up and are sent once per turn of the loop as one
 //! gathered send.
 
+use std::collections::VecDeque;
+
 use hoistway_block::Nanos;
+use hoistway_linux::Slot;
 use hoistway_linux::buffer::Span;
 use hoistway_linux::ring::MAX_SPANS;
 
@@ -17,61 +20,116 @@ const SEND_BYTES: u64 = 2 << 20;
 /// Spans that one piece may need: a header and every part of the longest read in one piece.
 const SPANS_PER_PIECE: usize = 2 + 40;
 
+/// The output of a socket. One send is in progress at most; its bytes are in `unsent` and its pieces
+/// in `in_transit` until it has ended.
+pub(super) struct Outgoing {
+    headers: Slot,
+    queued: VecDeque<Out>,
+    in_transit: Vec<Out>,
+    unsent: Vec<Span>,
+    is_sending: bool,
+    is_dirty: bool,
+    /// Reasons that the protocol gave for its own answers, by request.
+    notes: Vec<(u32, &'static str)>,
+}
+
+impl Outgoing {
+    /// No output; headers are encoded into this memory.
+    pub(super) fn new(headers: Slot) -> Self {
+        Self {
+            headers,
+            queued: VecDeque::with_capacity(64),
+            in_transit: Vec::with_capacity(64),
+            unsent: Vec::with_capacity(MAX_SPANS),
+            is_sending: false,
+            is_dirty: false,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Its memory, to be given back.
+    pub(super) fn headers(&self) -> Slot {
+        self.headers
+    }
+
+    pub(super) fn is_sending(&self) -> bool {
+        self.is_sending
+    }
+
+    /// Whether nothing is being sent or left to send.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_sending && self.queued.is_empty()
+    }
+
+    /// The reason of the protocol's own answer to a request.
+    pub(super) fn note(&mut self, request: u32, note: &'static str) {
+        self.notes.push((request, note));
+    }
+
+    /// Takes what is not being sent yet, because the socket is closed.
+    pub(super) fn drop_queued(&mut self) -> VecDeque<Out> {
+        std::mem::take(&mut self.queued)
+    }
+
+    /// Returns whether it was clean.
+    #[inline]
+    pub(super) fn becomes_dirty(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_dirty, true)
+    }
+
+    #[inline]
+    pub(super) fn becomes_clean(&mut self) {
+        self.is_dirty = false;
+    }
+}
+
 impl Worker {
     /// Adds a piece to a socket's output.
     pub(super) fn queue_piece(&mut self, core: &mut Core, index: u32, request: u32, piece: Piece, now: Nanos) {
-        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut).filter(|s| !s.is_closed)
-        else {
+        let Some(socket) = self.sockets.get_mut(index).filter(|socket| !socket.is_closed) else {
             return core.turn.sent(request, piece, now, &mut self.actions);
         };
-        socket.output.push_back(Out { request, piece });
-        if !socket.is_dirty {
-            socket.is_dirty = true;
-            self.dirty.push(index);
-        }
+        socket.outgoing.queued.push_back(Out { request, piece });
+        self.sockets.mark_dirty(index);
     }
 
     /// Sends the output queued during this turn.
     pub(super) fn send_dirty(&mut self, core: &mut Core, now: Nanos) {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        for index in dirty.drain(..) {
-            if let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) {
-                socket.is_dirty = false;
-            }
+        for _ in 0..self.sockets.to_send() {
+            let Some(index) = self.sockets.next_dirty() else { break };
             self.send(core, index, now);
         }
-        self.dirty = dirty;
     }
 
     /// Encodes and sends as much of a socket's output as one send may hold, unless a send is in
     /// progress.
     fn send(&mut self, core: &mut Core, index: u32, now: Nanos) {
-        let Some(mut socket) = self.sockets.get_mut(index as usize).and_then(Option::take) else { return };
-        if !socket.is_sending && !socket.is_closed && !socket.output.is_empty() {
+        let Some(mut socket) = self.sockets.take(index) else { return };
+        if !socket.outgoing.is_sending && !socket.is_closed && !socket.outgoing.queued.is_empty() {
             self.encode_batch(core, &mut socket);
-            if socket.unsent.is_empty() {
+            if socket.outgoing.unsent.is_empty() {
                 // Reached only with a protocol that encodes nothing; its pieces count as sent.
-                let sent = std::mem::take(&mut socket.in_transit);
+                let sent = std::mem::take(&mut socket.outgoing.in_transit);
                 for out in &sent {
                     core.turn.sent(out.request, out.piece, now, &mut self.actions);
                 }
             } else {
-                socket.is_sending = true;
+                socket.outgoing.is_sending = true;
                 socket.stalls.sends(now);
                 let token = Token::Send { socket: index, generation: socket.generation }.pack();
-                self.ring.send(token, socket.file, &socket.unsent);
+                self.ring.send(token, socket.file, &socket.outgoing.unsent);
                 self.expect_stalls(now);
             }
         }
-        self.sockets[index as usize] = Some(socket);
+        self.sockets.put_back(index, socket);
     }
 
     fn encode_batch(&mut self, core: &mut Core, socket: &mut Socket) {
         self.scratch.clear();
-        socket.unsent.clear();
+        socket.outgoing.unsent.clear();
         let mut bytes = 0;
-        while let Some(out) = socket.output.front().copied() {
-            if socket.unsent.len() + SPANS_PER_PIECE > MAX_SPANS || bytes >= SEND_BYTES {
+        while let Some(out) = socket.outgoing.queued.front().copied() {
+            if socket.outgoing.unsent.len() + SPANS_PER_PIECE > MAX_SPANS || bytes >= SEND_BYTES {
                 break;
             }
             let before = self.scratch.len();
@@ -80,16 +138,16 @@ impl Worker {
             }
             self.encode(core, socket, out);
             let header = Span::of(
-                socket.headers,
+                socket.outgoing.headers,
                 u32::try_from(before).unwrap_or(HEADER_BYTES),
                 u32::try_from(self.scratch.len() - before).unwrap_or(0),
             );
-            push_joined(&mut socket.unsent, header);
+            push_joined(&mut socket.outgoing.unsent, header);
             match out.piece {
-                Piece::Data { part, .. } => socket.unsent.push(core.turn.data_of(part)),
+                Piece::Data { part, .. } => socket.outgoing.unsent.push(core.turn.data_of(part)),
                 Piece::Whole => {
                     let parts = core.turn.parts_of(out.request);
-                    socket.unsent.extend(parts.map(|part| core.turn.data_of(part)));
+                    socket.outgoing.unsent.extend(parts.map(|part| core.turn.data_of(part)));
                 }
                 Piece::Done | Piece::Extents | Piece::Failed { .. } => {}
             }
@@ -98,16 +156,16 @@ impl Worker {
                 Piece::Data { part, .. } => u64::from(core.turn.data_of(part).length_bytes),
                 _ => 0,
             };
-            socket.output.pop_front();
-            socket.in_transit.push(out);
+            socket.outgoing.queued.pop_front();
+            socket.outgoing.in_transit.push(out);
         }
-        self.ring.arena().copy_in(Span::of(socket.headers, 0, HEADER_BYTES), &self.scratch);
+        self.ring.arena().copy_in(Span::of(socket.outgoing.headers, 0, HEADER_BYTES), &self.scratch);
     }
 
     fn encode(&mut self, core: &mut Core, socket: &mut Socket, out: Out) {
         let asked = core.turn.asked(out.request);
-        let note = match socket.notes.iter().position(|(request, _)| *request == out.request) {
-            Some(index) => socket.notes.swap_remove(index).1,
+        let note = match socket.outgoing.notes.iter().position(|(request, _)| *request == out.request) {
+            Some(index) => socket.outgoing.notes.swap_remove(index).1,
             None => "",
         };
         let body = body_of(&core.turn, out);
@@ -134,37 +192,36 @@ impl Worker {
         result: i32,
         now: Nanos,
     ) {
-        let Some(socket) = self.socket_of(index, generation) else { return };
+        let Some(socket) = self.sockets.of(index, generation) else { return };
         let accepted = u64::try_from(result).unwrap_or(0);
-        drop_front(&mut socket.unsent, accepted);
+        drop_front(&mut socket.outgoing.unsent, accepted);
         socket.stalls.sent();
-        if !socket.unsent.is_empty() && accepted > 0 && !socket.is_closed {
+        if !socket.outgoing.unsent.is_empty() && accepted > 0 && !socket.is_closed {
             socket.stalls.sends(now);
             let (token, file) = (Token::Send { socket: index, generation }.pack(), socket.file);
-            let spans = std::mem::take(&mut socket.unsent);
+            let spans = std::mem::take(&mut socket.outgoing.unsent);
             self.ring.send(token, file, &spans);
-            if let Some(socket) = self.socket_of(index, generation) {
-                socket.unsent = spans;
+            if let Some(socket) = self.sockets.of(index, generation) {
+                socket.outgoing.unsent = spans;
             }
             return;
         }
-        let is_failed = !socket.unsent.is_empty();
-        socket.is_sending = false;
-        let mut sent = std::mem::take(&mut socket.in_transit);
+        let is_failed = !socket.outgoing.unsent.is_empty();
+        socket.outgoing.is_sending = false;
+        let mut sent = std::mem::take(&mut socket.outgoing.in_transit);
         for out in sent.drain(..) {
             core.turn.sent(out.request, out.piece, now, &mut self.actions);
         }
-        let Some(socket) = self.socket_of(index, generation) else { return };
-        socket.in_transit = sent;
+        let Some(socket) = self.sockets.of(index, generation) else { return };
+        socket.outgoing.in_transit = sent;
         if socket.is_closed {
             self.free_if_unused(core, index);
         } else if is_failed {
             self.close_connection(core, index, EndReason::Closed, now);
-        } else if socket.output.is_empty() {
+        } else if socket.outgoing.queued.is_empty() {
             self.end_if_done(core, index, now);
-        } else if !socket.is_dirty {
-            socket.is_dirty = true;
-            self.dirty.push(index);
+        } else {
+            self.sockets.mark_dirty(index);
         }
     }
 }

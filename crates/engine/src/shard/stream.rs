@@ -9,7 +9,6 @@
 //! The socket of a waiting connection is not read: the socket's buffer fills and the client's own
 //! send blocks.
 
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 use hoistway_block::{Nanos, Priority};
@@ -18,6 +17,7 @@ use hoistway_linux::buffer::Span;
 use hoistway_linux::ring::FileId;
 
 use super::end::{ConnectionEnd, EndReason, OnEnd};
+use super::output::Outgoing;
 use super::shared::{Core, Locked, Route, unlocked};
 use super::stall::Stalls;
 use super::{Token, Worker};
@@ -112,15 +112,7 @@ pub(super) struct Socket {
     /// A request that the protocol answered. Its payload has to be discarded first, or there is no
     /// credit yet.
     answered: Option<AnsweredByProtocol>,
-    // outgoing
-    pub headers: Slot,
-    pub output: VecDeque<Out>,
-    pub in_transit: Vec<Out>,
-    pub unsent: Vec<Span>,
-    pub is_sending: bool,
-    pub is_dirty: bool,
-    /// Reasons that the protocol gave for its own answers, by request.
-    pub notes: Vec<(u32, &'static str)>,
+    pub outgoing: Outgoing,
     // end
     pub is_closed: bool,
     end_reason: EndReason,
@@ -155,7 +147,7 @@ impl Socket {
 impl Worker {
     /// Tells the owners of all connections that they end with the device.
     pub(super) fn report_ends(&mut self, core: &Core) {
-        for socket in self.sockets.iter_mut().flatten() {
+        for socket in self.sockets.iter_mut() {
             let sums = socket.end_sums.take();
             let sums = sums.or_else(|| core.turn.connection(socket.connection).map(|(sums, ..)| sums.clone()));
             socket.end_stream(EndReason::Stopped);
@@ -189,13 +181,12 @@ impl Worker {
         };
         self.ring.arena().copy_in(Span::of(buffer, 0, buffer.bytes()), &received);
         let received_bytes = u32::try_from(received.len()).unwrap_or(0);
-        self.generation = self.generation.wrapping_add(1) & 0xfff;
         let socket = Socket {
             needed_bytes: clamp_header(protocol.header_bytes()),
             connection,
             file,
             protocol,
-            generation: self.generation,
+            generation: self.sockets.next_generation(),
             on_closed,
             buffer,
             start: 0,
@@ -206,32 +197,17 @@ impl Worker {
             is_watched: false,
             is_ready: false,
             answered: None,
-            headers,
-            output: VecDeque::with_capacity(64),
-            in_transit: Vec::with_capacity(64),
-            unsent: Vec::with_capacity(hoistway_linux::ring::MAX_SPANS),
-            is_sending: false,
-            is_dirty: false,
-            notes: Vec::new(),
+            outgoing: Outgoing::new(headers),
             is_closed: false,
             end_reason: EndReason::Closed,
             end_sums: None,
             stalls: Stalls::default(),
         };
-        let index = self.insert_socket(socket);
+        let index = self.sockets.insert(socket);
         core.routes[connection as usize] = Route::Socket { worker: self.number, socket: index };
         core.labels[connection as usize] = Some(label);
         self.pump(core, index, now);
         Ok(connection)
-    }
-
-    fn insert_socket(&mut self, socket: Socket) -> u32 {
-        let free = self.free_sockets.pop().unwrap_or_else(|| {
-            self.sockets.push(None);
-            u32::try_from(self.sockets.len() - 1).unwrap_or(u32::MAX)
-        });
-        self.sockets[free as usize] = Some(Box::new(socket));
-        free
     }
 
     /// Memory for receiving and for the headers of replies, if there is enough for the bytes
@@ -263,7 +239,7 @@ impl Worker {
 
     /// Handles received bytes, the stream's end, or an error.
     pub(super) fn received(&mut self, core: &mut Locked<'_>, index: u32, generation: u16, result: i32, now: Nanos) {
-        let Some(socket) = self.socket_of(index, generation) else { return };
+        let Some(socket) = self.sockets.of(index, generation) else { return };
         let into = std::mem::replace(&mut socket.receiving, Receiving::No);
         socket.stalls.received();
         if socket.is_closed {
@@ -291,19 +267,19 @@ impl Worker {
 
     /// Processes received bytes until more are needed or the turn's budget is used up.
     pub(super) fn pump(&mut self, core: &mut Locked<'_>, index: u32, now: Nanos) {
-        let Some(mut socket) = self.sockets.get_mut(index as usize).and_then(Option::take) else { return };
+        let Some(mut socket) = self.sockets.take(index) else { return };
         socket.is_ready = false;
         let mut budget = PARSED_PER_TURN;
         while !socket.is_closed && self.step(core, &mut socket, now) {
             budget -= 1;
             if budget == 0 {
                 socket.is_ready = true;
-                self.ready.push(index);
+                self.sockets.serve_later(index);
                 break;
             }
         }
         let (is_ready, is_closed) = (socket.is_ready, socket.is_closed);
-        self.sockets[index as usize] = Some(socket);
+        self.sockets.put_back(index, socket);
         if !is_ready && !is_closed {
             self.end_if_done(core, index, now);
             self.arm(index, now);
@@ -424,14 +400,14 @@ impl Worker {
             return false;
         }
         if let (Some(Action::Reply { request, .. }), false) = (self.actions.list.last(), note.is_empty()) {
-            socket.notes.push((*request, note));
+            socket.outgoing.note(*request, note);
         }
         true
     }
 
     /// Continues a waiting connection as the turn decided.
     pub(super) fn continue_stream(&mut self, core: &mut Locked<'_>, index: u32, verdict: Verdict, now: Nanos) {
-        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        let Some(socket) = self.sockets.get_mut(index) else { return };
         if socket.stream == Stream::Waiting {
             apply_verdict(socket, verdict);
             self.pump(core, index, now);
@@ -440,7 +416,7 @@ impl Worker {
 
     /// Starts the next RECV, if bytes are wanted and none is in progress.
     fn arm(&mut self, index: u32, now: Nanos) {
-        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        let Some(socket) = self.sockets.get_mut(index) else { return };
         let wants = matches!(socket.stream, Stream::Parsing | Stream::Filling(_) | Stream::Skipping(_));
         let is_silent = matches!(socket.stream, Stream::Waiting | Stream::Ended);
         if is_silent && !socket.is_watched && !socket.is_closed {
@@ -482,13 +458,9 @@ impl Worker {
 
     /// Closes a disconnected client when all its requests were answered and sent.
     pub(super) fn end_if_done(&mut self, core: &mut Core, index: u32, now: Nanos) {
-        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        let Some(socket) = self.sockets.get_mut(index) else { return };
         let is_disconnected = socket.stream == Stream::Ended && !socket.is_closed;
-        if is_disconnected
-            && !socket.is_sending
-            && socket.output.is_empty()
-            && core.turn.connection_requests(socket.connection) == 0
-        {
+        if is_disconnected && socket.outgoing.is_idle() && core.turn.connection_requests(socket.connection) == 0 {
             let reason = socket.end_reason;
             self.close_connection(core, index, reason, now);
         }
@@ -497,7 +469,7 @@ impl Worker {
     /// The peer has gone, or the poll was cancelled. While the stream does not wait, the next receive
     /// tells what the peer has sent before.
     pub(super) fn peer_hung_up(&mut self, core: &mut Core, index: u32, generation: u16, now: Nanos) {
-        let Some(socket) = self.socket_of(index, generation) else { return };
+        let Some(socket) = self.sockets.of(index, generation) else { return };
         socket.is_watched = false;
         if socket.is_closed {
             self.free_if_unused(core, index);
@@ -510,7 +482,7 @@ impl Worker {
 
     /// Whether the peer of a stream that is not being read has gone.
     fn has_hung_up(&self, index: u32) -> bool {
-        let Some(socket) = self.sockets.get(index as usize).and_then(Option::as_ref) else { return false };
+        let Some(socket) = self.sockets.get(index) else { return false };
         let fd = self.ring.file(socket.file).filter(|_| !socket.is_closed);
         fd.is_some_and(|fd| hoistway_linux::socket::has_hung_up(fd, socket.ends_with_bytes()))
     }
@@ -519,8 +491,8 @@ impl Worker {
     /// not read yet: a new client is about to come, and may be the same one.
     pub fn end_gone(&mut self, core: &mut Core, volume: u32) {
         let now = hoistway_linux::thread::monotonic_ns();
-        for index in 0..u32::try_from(self.sockets.len()).unwrap_or(u32::MAX) {
-            let Some(socket) = self.sockets[index as usize].as_ref() else { continue };
+        for index in self.sockets.indexes() {
+            let Some(socket) = self.sockets.get(index) else { continue };
             let is_of_volume = core.turn.connection(socket.connection).is_some_and(|(_, of, _)| of == volume);
             if is_of_volume && self.has_hung_up(index) {
                 self.close_connection(core, index, EndReason::Closed, now);
@@ -531,15 +503,15 @@ impl Worker {
     /// Ends a connection: shuts down both directions at once, then waits for everything that refers
     /// to it.
     pub(super) fn close_connection(&mut self, core: &mut Core, index: u32, reason: EndReason, now: Nanos) {
-        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        let Some(socket) = self.sockets.get_mut(index) else { return };
         if socket.is_closed {
             return;
         }
         socket.is_closed = true;
         socket.end_stream(reason);
         let (file, connection, receiving) = (socket.file, socket.connection, socket.receiving);
-        let is_busy = socket.is_sending || socket.is_watched || socket.receiving != Receiving::No;
-        let dropped = std::mem::take(&mut socket.output);
+        let is_busy = socket.outgoing.is_sending() || socket.is_watched || socket.receiving != Receiving::No;
+        let dropped = socket.outgoing.drop_queued();
         if let Some(fd) = self.ring.file(file) {
             hoistway_linux::socket::shut_down(fd);
         }
@@ -560,7 +532,7 @@ impl Worker {
 
     /// Notes that nothing of the connection is left in the turn, and what it did.
     pub(super) fn turn_finished(&mut self, core: &mut Core, index: u32, sums: Sums) {
-        if let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) {
+        if let Some(socket) = self.sockets.get_mut(index) {
             socket.end_sums = Some(sums);
         }
         self.free_if_unused(core, index);
@@ -568,25 +540,16 @@ impl Worker {
 
     /// Frees a dead socket's entry once neither turn nor ring refer to it.
     pub(super) fn free_if_unused(&mut self, core: &mut Core, index: u32) {
-        let Some(place) = self.sockets.get_mut(index as usize) else { return };
-        let Some(socket) = place else { return };
-        let is_in_ring = socket.is_sending || socket.is_watched || socket.receiving != Receiving::No;
+        let Some(socket) = self.sockets.get_mut(index) else { return };
+        let is_in_ring = socket.outgoing.is_sending() || socket.is_watched || socket.receiving != Receiving::No;
         let Some(sums) = socket.end_sums.take_if(|_| socket.is_closed && !is_in_ring) else { return };
-        if let Some(mut socket) = place.take() {
+        if let Some(mut socket) = self.sockets.remove(index) {
             self.ring.remove_file(socket.file);
             core.turn.give_memory(socket.buffer);
-            core.turn.give_memory(socket.headers);
+            core.turn.give_memory(socket.outgoing.headers());
             core.workers[self.number].clients -= 1;
-            self.free_sockets.push(index);
-            self.ready.retain(|&other| other != index);
-            self.dirty.retain(|&other| other != index);
             socket.report_end(sums);
         }
-    }
-
-    pub(super) fn socket_of(&mut self, index: u32, generation: u16) -> Option<&mut Box<Socket>> {
-        let socket = self.sockets.get_mut(index as usize)?.as_mut()?;
-        (socket.generation == generation).then_some(socket)
     }
 
     /// Closes clients that stalled in the middle of a request or reply.
@@ -596,8 +559,8 @@ impl Worker {
         }
         let timeout_ns = self.shared.settings.stall_timeout_ns;
         self.stall_check_at_ns = None;
-        for index in 0..u32::try_from(self.sockets.len()).unwrap_or(u32::MAX) {
-            let Some(socket) = &self.sockets[index as usize] else { continue };
+        for index in self.sockets.indexes() {
+            let Some(socket) = self.sockets.get(index) else { continue };
             let Some(since) = socket.stalls.since_ns() else { continue };
             let at = since.saturating_add(timeout_ns);
             if hoistway_block::time::is_due(now, at) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hoistway_block::SECTOR_BYTES;
 use hoistway_linux::claims::Claim;
-use hoistway_linux::ring::FileId;
+use hoistway_linux::ring::{FileId, Ring};
 
 use super::calls::{BLOCKING_FILE, BlockingFile, Calls, OTHER_FILE};
 use super::shared::{Core, Locked, Route};
@@ -243,7 +243,7 @@ impl Worker {
         let name = volume.facts.name.clone();
         let number = core.add_volume(volume, &self.shared.settings.name)?;
         self.refresh_files(core);
-        if self.files[number as usize].is_some_and(|own| own.is_closed) {
+        if self.files.is_closed(number) {
             self.remove_volume(core, number);
             return Err(EngineError::system(
                 format!("volume '{name}': its file cannot be opened again"),
@@ -263,23 +263,62 @@ impl Worker {
     /// Opens and closes this worker's files as volumes were added and removed.
     #[inline]
     pub(super) fn refresh_files(&mut self, core: &Core) {
-        if self.volumes_version != core.volumes_version {
-            self.reopen_files(core);
+        self.files.refresh(core, &mut self.ring);
+    }
+}
+
+/// A worker's files on the volumes, opened and closed as volumes come and go. A file whose I/O
+/// blocks is in `blocking` alone.
+#[derive(Default)]
+pub(super) struct OwnFiles {
+    files: Vec<Option<OwnFile>>,
+    blocking: Vec<Option<BlockingFile>>,
+    /// The version of the volumes that they belong to.
+    version: u64,
+}
+
+impl OwnFiles {
+    /// The file of a volume; `None` if it could not be opened.
+    #[inline]
+    pub(super) fn open(&self, volume: u32) -> Option<OwnFile> {
+        self.files.get(volume as usize).copied().flatten().filter(|own| !own.is_closed)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, volume: u32) -> Option<&mut OwnFile> {
+        self.files.get_mut(volume as usize)?.as_mut()
+    }
+
+    /// Whether a volume has storage that could not be opened again.
+    pub(super) fn is_closed(&self, volume: u32) -> bool {
+        self.files.get(volume as usize).copied().flatten().is_some_and(|own| own.is_closed)
+    }
+
+    /// The file of a volume on which all I/O blocks.
+    pub(super) fn blocking(&self, volume: u32) -> Option<BlockingFile> {
+        self.blocking.get(volume as usize).cloned().flatten()
+    }
+
+    /// Opens and closes files as volumes were added and removed.
+    #[inline]
+    fn refresh(&mut self, core: &Core, ring: &mut Ring) {
+        if self.version != core.volumes_version {
+            self.reopen(core, ring);
         }
     }
 
-    fn reopen_files(&mut self, core: &Core) {
-        self.volumes_version = core.volumes_version;
+    fn reopen(&mut self, core: &Core, ring: &mut Ring) {
+        self.version = core.volumes_version;
         self.files.resize(core.volumes.len(), None);
-        self.blocking_files.resize(core.volumes.len(), None);
-        let own_files = self.files.iter_mut().zip(&mut self.blocking_files);
+        self.blocking.resize(core.volumes.len(), None);
+        let own_files = self.files.iter_mut().zip(&mut self.blocking);
         for ((own, blocking), volume) in own_files.zip(&core.volumes) {
             if own.map(|own| own.id) == volume.as_ref().map(|volume| volume.id) {
                 continue;
             }
             *blocking = None;
             if let Some(before) = own.take() {
-                before.file.into_iter().chain(before.claim).for_each(|file| self.ring.remove_file(file));
+                before.file.into_iter().chain(before.claim).for_each(|file| ring.remove_file(file));
             }
             let Some(volume) = volume else { continue };
             let &VolumeFile { id, ref file, ref claim, base_bytes, is_inline, is_direct, is_blocking, .. } = volume;
@@ -287,18 +326,18 @@ impl Worker {
                 let (file, calls) = (Arc::clone(file), Arc::clone(&volume.calls));
                 BlockingFile { file, calls, base_bytes }
             });
-            let file = file.as_ref().filter(|_| !is_blocking).map(|file| self.ring.add_file(file.try_clone()?));
+            let file = file.as_ref().filter(|_| !is_blocking).map(|file| ring.add_file(file.try_clone()?));
             if is_direct {
                 // Direct I/O costs a tenth less on registered memory; without the right to pin it
                 // everything works as well.
-                let _ = self.ring.register_arena();
+                let _ = ring.register_arena();
             }
             // I/O on a file that cannot be opened again fails with EBADF.
             let is_closed = file.as_ref().is_some_and(std::io::Result::is_err);
             let file = file.and_then(std::io::Result::ok);
             // Without it the device is still claimed for as long as the server lives.
             let claim = claim.as_ref().and_then(|claim| claim.as_fd().try_clone_to_owned().ok());
-            let claim = claim.and_then(|claim| self.ring.add_file(claim).ok());
+            let claim = claim.and_then(|claim| ring.add_file(claim).ok());
             *own = Some(OwnFile {
                 id,
                 file,

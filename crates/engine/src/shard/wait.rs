@@ -162,10 +162,9 @@ impl Worker {
     fn has_work_at_hand(&self, core: &Core) -> bool {
         core.turn.needs_another_turn()
             || !core.workers[self.number].inbox.list.is_empty()
-            || !self.ready.is_empty()
-            || !self.dirty.is_empty()
-            || !self.deferred.is_empty()
-            || !self.inline_done.is_empty()
+            || self.sockets.have_work()
+            || self.inline.has_deferred()
+            || self.inline.has_results()
             || !self.actions.list.is_empty()
     }
 }

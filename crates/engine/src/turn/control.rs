@@ -144,7 +144,6 @@ impl Turn {
             is_draining: false,
             is_throttle_named: false,
             occupancy: Occupancy::new(settings.device_depth, settings.may_learn_depth),
-            held_back: 0,
             plugs: super::plugs::Plugs::default(),
             ends: super::ends::Ends::default(),
             counters: TurnCounters::default(),

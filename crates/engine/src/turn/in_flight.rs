@@ -23,11 +23,14 @@ pub(super) struct Io {
 
 /// The I/Os, indexed by their slot in the queue's request table.
 ///
-/// Invariant: `overdue` is the number of I/Os in the device that are marked so.
+/// Invariants: `overdue` is the number of I/Os in the device that are marked so; `held_back` that of
+/// chosen requests in the volumes' lists.
 #[derive(Debug)]
 pub(super) struct InFlight {
     ios: Vec<Io>,
     overdue: u32,
+    /// Chosen requests that are held back because their volume does not answer.
+    held_back: u32,
     /// When to look for overdue ones; none while the device has room.
     look_at_ns: Option<Nanos>,
 }
@@ -35,7 +38,7 @@ pub(super) struct InFlight {
 impl InFlight {
     /// None, with room for an I/O in each of these slots.
     pub(super) fn new(slots: usize) -> Self {
-        Self { ios: vec![Io::default(); slots], overdue: 0, look_at_ns: None }
+        Self { ios: vec![Io::default(); slots], overdue: 0, held_back: 0, look_at_ns: None }
     }
 
     #[inline]
@@ -67,6 +70,24 @@ impl InFlight {
     /// Those in the device.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Io> {
         self.ios.iter().filter(|io| io.started_ns != 0)
+    }
+
+    // ---- held back ----
+
+    /// Whether any request is held back.
+    #[inline]
+    pub(super) fn holds_any_back(&self) -> bool {
+        self.held_back > 0
+    }
+
+    /// A chosen request is held back.
+    pub(super) fn held_back(&mut self) {
+        self.held_back += 1;
+    }
+
+    /// A request that was held back is started or dropped.
+    pub(super) fn let_go(&mut self) {
+        self.held_back -= 1;
     }
 
     // ---- overdue ones ----

@@ -258,8 +258,6 @@ pub(crate) struct Turn {
     /// The kernel's limiter was named, and enforces the maximum rates of groups.
     is_throttle_named: bool,
     occupancy: Occupancy,
-    /// Chosen requests that are held back because their volume does not answer.
-    held_back: u32,
     plugs: Plugs,
     ends: Ends,
     counters: TurnCounters,

@@ -79,7 +79,7 @@ impl Turn {
             return false;
         }
         state.held_back.push_back(io);
-        self.held_back += 1;
+        self.in_flight.held_back();
         self.queue.detach(io, now);
         true
     }
@@ -87,7 +87,7 @@ impl Turn {
     /// Starts what was held back of volumes that answer again.
     #[inline]
     pub(super) fn start_held_back(&mut self, now: Nanos, actions: &mut Actions) {
-        if self.held_back == 0 {
+        if !self.in_flight.holds_any_back() {
             return;
         }
         let most = self.most_overdue();
@@ -97,7 +97,7 @@ impl Turn {
                 && state.overdue < most
                 && let Some(io) = state.held_back.pop_front()
             {
-                self.held_back -= 1;
+                self.in_flight.let_go();
                 self.start(io, now, actions);
             }
         }
@@ -105,14 +105,14 @@ impl Turn {
 
     /// Drops a request that is held back, because its client is gone. False if it is none.
     pub(super) fn drop_held_back(&mut self, io: RequestId, now: Nanos, actions: &mut Actions) -> bool {
-        if self.held_back == 0 {
+        if !self.in_flight.holds_any_back() {
             return false;
         }
         let held_back = self.volume_of_io(io).and_then(|volume| self.volumes.get_mut(volume as usize)?.as_mut());
         let Some(state) = held_back else { return false };
         let Some(at) = state.held_back.iter().position(|other| *other == io) else { return false };
         state.held_back.remove(at);
-        self.held_back -= 1;
+        self.in_flight.let_go();
         // It was never started, so it does not leave the device.
         self.end_parts(io, Some(Failure::Shutdown), now, actions);
         true

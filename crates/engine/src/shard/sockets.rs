@@ -1,0 +1,130 @@
+//! The sockets of a worker, and which of them have work for the next turn of the loop.
+
+use std::collections::VecDeque;
+
+use super::stream::Socket;
+
+/// The sockets, by index. A socket that is taken out for a while keeps its index; one that is
+/// removed is in no list.
+#[derive(Default)]
+pub(super) struct Sockets {
+    places: Vec<Option<Box<Socket>>>,
+    free: Vec<u32>,
+    /// Of the last socket, so that completions for an earlier one of the same index are told apart.
+    generation: u16,
+    /// With received bytes that were left unparsed for fairness, in the order of service.
+    ready: VecDeque<u32>,
+    /// With output that is not being sent.
+    dirty: VecDeque<u32>,
+}
+
+impl Sockets {
+    /// The generation of the next socket; 12 bits, as a token has room for.
+    pub(super) fn next_generation(&mut self) -> u16 {
+        self.generation = self.generation.wrapping_add(1) & 0xfff;
+        self.generation
+    }
+
+    /// Adds a socket; returns its index.
+    pub(super) fn insert(&mut self, socket: Socket) -> u32 {
+        let free = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.places[free as usize] = Some(Box::new(socket));
+        free
+    }
+
+    /// Removes a socket; its index is free.
+    pub(super) fn remove(&mut self, index: u32) -> Option<Box<Socket>> {
+        let socket = self.take(index)?;
+        self.free.push(index);
+        self.ready.retain(|&other| other != index);
+        self.dirty.retain(|&other| other != index);
+        Some(socket)
+    }
+
+    /// Takes a socket out, so that the worker can be used beside it; [`Sockets::put_back`] follows.
+    #[inline]
+    pub(super) fn take(&mut self, index: u32) -> Option<Box<Socket>> {
+        self.places.get_mut(index as usize)?.take()
+    }
+
+    #[inline]
+    pub(super) fn put_back(&mut self, index: u32, socket: Box<Socket>) {
+        self.places[index as usize] = Some(socket);
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: u32) -> Option<&Socket> {
+        self.places.get(index as usize)?.as_deref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Socket> {
+        self.places.get_mut(index as usize)?.as_deref_mut()
+    }
+
+    /// The socket that a completion is for; `None` if it is gone.
+    #[inline]
+    pub(super) fn of(&mut self, index: u32, generation: u16) -> Option<&mut Socket> {
+        self.get_mut(index).filter(|socket| socket.generation == generation)
+    }
+
+    /// All sockets.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
+        self.places.iter_mut().flatten().map(|socket| &mut **socket)
+    }
+
+    /// All indexes, used or free.
+    pub(super) fn indexes(&self) -> std::ops::Range<u32> {
+        0..u32::try_from(self.places.len()).unwrap_or(u32::MAX)
+    }
+
+    // ---- work for the next turn ----
+
+    /// Whether any socket has work.
+    pub(super) fn have_work(&self) -> bool {
+        !self.ready.is_empty() || !self.dirty.is_empty()
+    }
+
+    /// A socket has received bytes that are left for later.
+    pub(super) fn serve_later(&mut self, index: u32) {
+        self.ready.push_back(index);
+    }
+
+    /// How many sockets have output to send.
+    #[inline]
+    pub(super) fn to_send(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// How many sockets are to be served.
+    pub(super) fn to_serve(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The next socket to serve. Service is in rotation: one that is not finished goes to the end.
+    pub(super) fn next_to_serve(&mut self) -> Option<u32> {
+        self.ready.pop_front()
+    }
+
+    /// A socket has output to send.
+    #[inline]
+    pub(super) fn mark_dirty(&mut self, index: u32) {
+        let is_new = self.get_mut(index).is_some_and(|socket| socket.outgoing.becomes_dirty());
+        if is_new {
+            self.dirty.push_back(index);
+        }
+    }
+
+    /// The next socket with output to send, in the order in which they became so; it is clean then.
+    #[inline]
+    pub(super) fn next_dirty(&mut self) -> Option<u32> {
+        let index = self.dirty.pop_front()?;
+        if let Some(socket) = self.get_mut(index) {
+            socket.outgoing.becomes_clean();
+        }
+        Some(index)
+    }
+}
