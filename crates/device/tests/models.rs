@@ -49,7 +49,7 @@ fn the_values_of_section_10_are_in_the_files() {
         ("raid5x12", "disk.segments", "2"),
         ("raid5x12", "disk.write_cache", "0"),
         ("raid5x12", "disk.seek_avg_ms", "9"),
-        ("raid5x12-stream", "prefetch_kib", "4096"),
+        ("raid5x12-stream", "prefetch_kib", "2816"),
         ("raid5x12-stream", "disk.segments", "2"),
         ("ssd", "channel_MBps", "32"),
         ("ssd-lsi", "serial_us", "2"),
