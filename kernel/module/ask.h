@@ -222,7 +222,7 @@ static inline struct hoist_ask hoist_ask_of_bio(struct hoist_device *device, str
 {
 	return (struct hoist_ask) {
 		.sector = bio->bi_iter.bi_sector, .sectors = bio_sectors(bio), .context = hoist_issuer_if_wanted(device),
-		.group = hoist_group_of_bio(device, bio), .flags = hoist_flags_of(bio->bi_opf), .priority = bio_prio(bio),
+		.group = hoist_group_of_bio(device, bio), .flags = hoist_flags_of(bio->bi_opf), .priority = bio->bi_ioprio,
 		.segments = 1, .operation = hoist_operation_of(bio->bi_opf),
 	};
 }

@@ -122,15 +122,9 @@ static void free_group_data(struct blkcg_policy_data *data)
 	kfree(container_of(data, struct hoist_group_data, data));
 }
 
-#ifdef HOIST_PD_ALLOC_DISK
-static struct blkg_policy_data *alloc_group(struct gendisk *disk, struct blkcg *blkcg, gfp_t gfp)
+static HOIST_PD_ALLOC(alloc_group)
 {
-	struct hoist_group *group = kzalloc_node(sizeof(*group), gfp, disk->node_id);
-#else
-static struct blkg_policy_data *alloc_group(gfp_t gfp, struct request_queue *q, struct blkcg *blkcg)
-{
-	struct hoist_group *group = kzalloc_node(sizeof(*group), gfp, q->node);
-#endif
+	struct hoist_group *group = kzalloc_node(sizeof(*group), gfp, HOIST_NODE_OF(on));
 
 	if (!group)
 		return NULL;
@@ -281,27 +275,15 @@ static int write_device_weight(struct blkcg *blkcg, char *line)
 	char *text;
 	int error;
 
-#ifdef HOIST_CONF_INIT
-	blkg_conf_init(&context, line);
-	error = blkg_conf_prep(blkcg, &policy, &context);
-	if (error)
-		goto out;
-#else
-	error = blkg_conf_prep(blkcg, &policy, line, &context);
+	error = hoist_conf_begin(blkcg, &policy, line, &context);
 	if (error)
 		return error;
-#endif
 	text = strim(context.body);
 	if (strcmp(text, "default"))
 		error = parse_weight(text, &weight);
 	if (!error)
 		set_device_weight(context.blkg, weight);
-#ifdef HOIST_CONF_INIT
-out:
-	blkg_conf_exit(&context);
-#else
-	blkg_conf_finish(&context);
-#endif
+	hoist_conf_end(&context);
 	return error;
 }
 
@@ -390,11 +372,7 @@ int hoist_groups_on(struct hoist_device *device)
 
 	if (!(device->wants & HOIST_WANTS_GROUPS))
 		return 0;
-#ifdef HOIST_PD_ALLOC_DISK
-	error = blkcg_activate_policy(device->q->disk, &policy);
-#else
-	error = blkcg_activate_policy(device->q, &policy);
-#endif
+	error = blkcg_activate_policy(HOIST_POLICY_OF(device->q), &policy);
 	if (error)
 		forget_groups(device);
 	return error;
@@ -404,11 +382,7 @@ void hoist_groups_off(struct hoist_device *device)
 {
 	if (!(device->wants & HOIST_WANTS_GROUPS))
 		return;
-#ifdef HOIST_PD_ALLOC_DISK
-	blkcg_deactivate_policy(device->q->disk, &policy);
-#else
-	blkcg_deactivate_policy(device->q, &policy);
-#endif
+	blkcg_deactivate_policy(HOIST_POLICY_OF(device->q), &policy);
 	forget_groups(device);
 }
 

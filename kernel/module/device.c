@@ -63,7 +63,7 @@ static void config_of(struct request_queue *q, const struct hoist_kind *kind, st
 		.software_queues = 1,
 		.capacity_sectors = q->disk ? get_capacity(q->disk) : 0,
 		.seed = 1,
-		.rotational = !blk_queue_nonrot(q),
+		.rotational = hoist_is_rotational(q),
 		.queueing = q->tag_set && q->tag_set->queue_depth > 1,
 		.version = version_wanted(),
 	};
@@ -99,8 +99,7 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 	spin_lock_init(&device->lock);
 	INIT_LIST_HEAD(&device->overflow);
 	INIT_LIST_HEAD(&device->groups);
-	hrtimer_init(&device->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	device->timer.function = hoist_timer_fired;
+	hoist_timer_setup(&device->timer, hoist_timer_fired);
 	/*
 	 * The queue is frozen: if the allocation reclaimed memory by writing dirty or swapped pages
 	 * to this device, it would wait for I/O that starts only after this function has returned.
@@ -174,7 +173,7 @@ static int take_queue(struct request_queue *q, struct elevator_queue *eq)
 		return error;
 	}
 	if (kind->wants & HOIST_SCHEDULES_WRITES)
-		hoist_disable_wbt(q, eq);
+		hoist_set_wbt(q, eq, false);
 	hoist_show_calls(device);
 	advise(device);
 	blk_add_trace_msg(q, "hoistway %s on", kind->name);
@@ -218,7 +217,7 @@ void hoist_exit_sched(struct elevator_queue *eq)
 		  "hoistway: requests were lost, or the policy counted violations\n");
 	blk_add_trace_msg(device->q, "hoistway %s off", device->kind->name);
 	if (device->wants & HOIST_SCHEDULES_WRITES)
-		hoist_enable_wbt(device->q, eq);
+		hoist_set_wbt(device->q, eq, true);
 	free_device(device);
 }
 

@@ -228,11 +228,6 @@ void hoist_limit_writes(blk_opf_t opf, struct blk_mq_alloc_data *data);
 void hoist_prepare_request(struct request *rq);
 void hoist_prepare_counted(struct request *rq);
 void hoist_prepare_plain(struct request *rq);
-#ifdef HOIST_INSERT_FLAGS
-typedef blk_insert_t hoist_insert_t;
-#else
-typedef bool hoist_insert_t;
-#endif
 void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how);
 void hoist_insert_with_owners(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how);
 struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx);

@@ -50,15 +50,7 @@ static noinline void ask_depth(struct hoist_device *device, blk_opf_t opf, struc
 	spin_unlock_irq(&device->lock);
 	if (!depth || depth >= data->q->nr_requests)
 		return;
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 95) || \
-	(LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 18, 0))
-	if (data->hctx && data->hctx->sched_tags) {
-		u32 word = 1u << data->hctx->sched_tags->bitmap_tags.sb.shift;
-
-		depth = max_t(u32, 1, depth * word / max_t(u32, 1, data->hctx->sched_tags->bitmap_tags.sb.depth));
-	}
-#endif
-	data->shallow_depth = depth;
+	data->shallow_depth = hoist_shallow_depth(data, depth);
 }
 
 /* For policies that limit writes only. */
@@ -313,11 +305,7 @@ static __always_inline void insert_one(struct hoist_device *device, struct hoist
 
 static __always_inline void insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how, bool has_owners)
 {
-#ifdef HOIST_INSERT_FLAGS
-	bool at_head = (__force u32)how & HOIST_INSERT_AT_HEAD;
-#else
-	bool at_head = how;
-#endif
+	bool at_head = hoist_is_at_head(how);
 	struct request_queue *q = hctx->queue;
 	struct hoist_device *device = hoist_device_at(hctx);
 	struct hoist_core *core = device->core;
