@@ -287,6 +287,16 @@ int hoist_groups_on(struct hoist_device *device);
 void hoist_groups_off(struct hoist_device *device);
 u32 hoist_group_of_blkg(struct blkcg_gq *blkg);
 u32 hoist_group_of_current(struct hoist_device *device);
+void hoist_begin_round(void);
+bool hoist_has_groups(void);
+struct blkcg *hoist_next_in_round(void);
+void hoist_hear(struct blkcg *blkcg, const char *weight, const char *bfq_weight);
+
+/* heard.c */
+int hoist_listen_init(void);
+void hoist_listen_exit(void);
+void hoist_listen_soon(void);
+void hoist_find_cgroups(void);
 
 /*
  * The id of a bio's group. While the root is the only group, as always with a policy that needs no
