@@ -30,8 +30,9 @@ pub enum Strict {
     Never,
     /// The children of the root.
     AtRoot,
-    /// The children of the root, and groups on all levels. Issuers within one group go in the order
-    /// of their tags and do not wait for one another.
+    /// Groups on all levels. Issuers within one group go in the order of their tags and do not wait
+    /// for one another. The root's own issuers are together one group among the root's children, of the
+    /// default weight.
     Groups,
 }
 
@@ -99,6 +100,8 @@ pub struct Order {
     links: Links,
     queue_of: Array<u32>,
     contexts: u32,
+    /// The group of the root's own issuers: the last one under [`Strict::Groups`], otherwise the root.
+    own: u32,
     sole: SoleIssuer,
     /// The lead, in virtual time, of the last queue that was found to lead by too much.
     lead: u64,
@@ -135,11 +138,13 @@ impl Order {
     pub fn try_new(configuration: &Configuration, strict: Strict) -> Result<Self, NoMemory> {
         let groups = configuration.groups.max(1);
         let queues = configuration.contexts.saturating_add(groups);
+        let own = if strict == Strict::Groups { groups } else { ROOT };
+        let groups = groups.max(own.saturating_add(1));
         let nodes = queues.saturating_add(groups);
         let idle = Node {
             tag: 0,
             inverse_weight: inverse(WEIGHT_DEFAULT),
-            parent: ROOT,
+            parent: own,
             in_flight: 0,
             is_late: false,
             was_passed: false,
@@ -148,7 +153,7 @@ impl Order {
             led_ns: 0,
             led_cost: 0,
         };
-        Ok(Self {
+        let mut order = Self {
             strict,
             wait_ns: 0,
             keep_ns: 0,
@@ -160,11 +165,14 @@ impl Order {
             links: Links::try_new(configuration.slots)?,
             queue_of: Array::try_new(configuration.slots, NIL)?,
             contexts: configuration.contexts,
+            own,
             sole: SoleIssuer::NONE,
             lead: 0,
             leader: 0,
             violations: 0,
-        })
+        };
+        (queues..nodes).for_each(|node| order.nodes.at_mut(node).parent = ROOT);
+        Ok(order)
     }
 
     /// Sets how long a child is waited for after its last request, and how long its tag is kept.
@@ -208,8 +216,13 @@ impl Order {
         match self.strict {
             Strict::Never => false,
             Strict::AtRoot => self.nodes.at(node).parent == ROOT,
-            Strict::Groups => node >= self.queues.len() || self.nodes.at(node).parent == ROOT,
+            Strict::Groups => node >= self.queues.len(),
         }
+    }
+
+    /// The group whose child the queue of an issuer is.
+    const fn home(&self, group: GroupId) -> u32 {
+        if group.0 == ROOT { self.own } else { group.0 }
     }
 
     // ---- requests ----
@@ -323,6 +336,17 @@ impl Order {
         self.charge_path(queue, cost, None);
     }
 
+    /// Charges an issuer among those of its group, and not its group.
+    pub fn charge_issuer(&mut self, queue: u32, cost: u64) {
+        self.end_sole();
+        let node = self.nodes.at_mut(queue);
+        let group = self.groups.at_mut(node.parent);
+        node.tag = node.tag.max(group.floor).saturating_add(span(cost, node.inverse_weight));
+        if group.ready.remove(&mut self.ready, queue) {
+            group.ready.insert(&mut self.ready, queue, node.tag);
+        }
+    }
+
     /// On each level, virtual time moves to the served child's tag, and that tag advances.
     /// `is_waiting`: whether the queue still holds requests after one of them was dispatched;
     /// `None` if none was.
@@ -341,6 +365,13 @@ impl Order {
                 node.in_flight = node.in_flight.wrapping_add(1);
             }
             let (tag, parent) = (node.tag, node.parent);
+            if still_waits && group.ready.change_key_of_only(&mut self.ready, at, tag) {
+                if parent == ROOT {
+                    return;
+                }
+                at = self.node_of(parent);
+                continue;
+            }
             let was_ready = group.ready.remove(&mut self.ready, at);
             if still_waits {
                 group.ready.insert(&mut self.ready, at, tag);
@@ -440,8 +471,8 @@ impl Order {
     // ---- issuers and groups ----
 
     fn queue_for(&mut self, bio: &Bio, place: Place) -> u32 {
-        let (context, group) = (bio.context.0, bio.group.0);
-        let shared = self.shared_queue(group);
+        let (context, group) = (bio.context.0, self.home(bio.group));
+        let shared = self.shared_queue(bio.group.0);
         let queue = if place.is_shared || context >= self.contexts {
             shared
         } else if self.nodes.at(context).parent == group {
@@ -547,7 +578,7 @@ impl Order {
         }
         let parent = self.nodes.at(queue).parent;
         for slot in list.iter(&self.links) {
-            let is_of_group = requests.id_of(slot).is_some_and(|id| requests.attributes(id).group.0 == parent);
+            let is_of_group = requests.id_of(slot).is_some_and(|id| self.home(requests.attributes(id).group) == parent);
             if !is_of_group || *self.queue_of.at(slot) != queue {
                 return Err(Violation { what: "a queue holds live requests of its group that refer to it", at: slot });
             }

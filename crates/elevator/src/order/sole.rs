@@ -2,7 +2,7 @@
 //! other event first puts the queue back where it would be without the fast path. This saves the
 //! kernel much of the cost while one process is busy.
 
-use super::{NIL, Order, ROOT, Strict, span};
+use super::{NIL, Node, Order, ROOT, Strict, span};
 use crate::request::Bio;
 use hoistway_block::Nanos;
 
@@ -46,7 +46,7 @@ impl Order {
         bio.context.0 == queue
             && !place.is_shared
             && place.weight == weight
-            && self.nodes.at(queue).parent == bio.group.0
+            && self.nodes.at(queue).parent == self.home(bio.group)
     }
 
     /// A queue became backlogged: it is taken out of the trees if no other is active.
@@ -61,7 +61,7 @@ impl Order {
     fn try_begin_sole(&mut self, queue: u32, weight: u32) {
         let mut at = queue;
         loop {
-            let parent = self.nodes.at(at).parent;
+            let Node { parent, in_flight, .. } = *self.nodes.at(at);
             let group = self.groups.at(parent);
             if group.ready.len() != 1 || !group.busy.is_empty() {
                 return;
@@ -70,6 +70,10 @@ impl Order {
                 break;
             }
             at = self.node_of(parent);
+            // Issuers with nothing queued may be in no tree.
+            if self.nodes.at(at).in_flight != in_flight {
+                return;
+            }
         }
         let mut at = queue;
         for _ in 0..=self.groups.len() {
@@ -176,6 +180,7 @@ mod tests {
                 order.set_patience(100_000, 100_000);
                 order.group_added(GroupId(1), GroupId::ROOT, 64);
                 order.group_added(GroupId(2), GroupId(1), 256);
+                order.group_changed(GroupId(order.own), 128);
                 order
             });
             let mut requests = Requests::try_new(64).unwrap();

@@ -1,9 +1,9 @@
 //! Whether a queue leads its siblings by too much, and what follows from it.
 
-use super::{Node, Order, ROOT, inverse, span};
+use super::{Node, Order, inverse, span};
 use crate::group::WEIGHT_DEFAULT;
 use crate::request::Bio;
-use hoistway_block::{GroupId, Nanos};
+use hoistway_block::Nanos;
 
 /// Whether a queue, or a group that contains it, leads one of its siblings.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -64,14 +64,10 @@ impl Order {
         }
     }
 
-    /// The charge for the last request of a sibling that the issuer of a bio, or a group of it, was
-    /// found to lead by too much after `since_ns`; on several levels, the smallest one.
+    /// The charge for the last request of a sibling that a group of a bio was found to lead by too much
+    /// after `since_ns`; on several levels, the smallest one.
     pub fn led_cost(&self, bio: &Bio, since_ns: Nanos) -> Option<u32> {
-        let mut at = match bio.group {
-            GroupId::ROOT if bio.is_sync() && bio.context.0 < self.contexts => bio.context.0,
-            GroupId::ROOT => self.shared_queue(ROOT),
-            group => self.node_of(group.0),
-        };
+        let mut at = self.node_of(self.home(bio.group));
         let mut least = None;
         for _ in 0..=self.groups.len() {
             let node = self.nodes.at(at);

@@ -2,9 +2,9 @@
 //! serving all issuers at once ([`Ways`] measures it).
 //!
 //! The issuer with the smallest tag has the disk for `slice_ms`, and the disk is idled for it while
-//! it is empty. Its requests go in C-LOOK order. It is charged for its bytes; an issuer that seeks
-//! while others do not is charged for its time. Charges are never forgiven, however far others lag
-//! behind.
+//! it is empty. Its requests go in C-LOOK order. Among the issuers of its group it is charged for its
+//! time. The group is charged for its bytes, and for time if the issuer seeks while others do not.
+//! Charges are never forgiven, however far others lag behind.
 
 use super::choose::Decision;
 use super::meter::Done;
@@ -132,8 +132,9 @@ impl Slices {
         }
     }
 
-    /// Ends a slice and returns what its owner pays beyond its bytes.
-    fn end(&mut self, now: Nanos) -> u64 {
+    /// Ends a slice. Returns what its time is worth beyond the sectors that it moved, in sectors at the
+    /// best rate, and whether its owner seeks.
+    fn end(&mut self, now: Nanos) -> (u64, bool) {
         let used_ns = now.saturating_sub(self.began_ns);
         let sectors = core::mem::take(&mut self.sectors);
         let rate = (sectors.min(1 << 40) << 20).checked_div(used_ns).unwrap_or(0);
@@ -141,11 +142,8 @@ impl Slices {
             self.best_rate = rate.max(self.best_rate.saturating_sub(self.best_rate.div_ceil(64)));
         }
         self.owner = NIL;
-        if rate.saturating_mul(SEEK_RATIO) < self.best_rate {
-            (used_ns.saturating_mul(self.best_rate) >> 20).saturating_sub(sectors)
-        } else {
-            0
-        }
+        let unused = (used_ns.saturating_mul(self.best_rate) >> 20).saturating_sub(sectors);
+        (unused, rate.saturating_mul(SEEK_RATIO) < self.best_rate)
     }
 }
 
@@ -178,12 +176,14 @@ impl Paternoster {
         if owner != NIL {
             let used_ns = self.now.saturating_sub(self.slices.began_ns);
             self.tell("slice q={0} used={1}", [u64::from(owner), used_ns]);
-            let charge = self.slices.end(self.now);
-            if charge > 0 {
+            let (unused, seeks) = self.slices.end(self.now);
+            if seeks {
                 self.slices.seeker = owner;
                 self.leaders.forget(owner);
+                self.order.charge(owner, unused);
+            } else {
+                self.order.charge_issuer(owner, unused);
             }
-            self.order.charge(owner, charge);
         }
     }
 

@@ -1,6 +1,6 @@
 //! How a disk is used: in time slices, in flow (all issuers at once, none leads another by too much), or
-//! freely (no tenant is held back). The three are measured in turn, and measured again after a while or
-//! when tenants come or go.
+//! freely (no tenant is held back; not measured for one tenant alone). The three are measured in turn,
+//! and measured again after a while or when tenants come or go.
 //!
 //! The faster one of slices and flow is used, and as soon as it is clear which it is. A disk is used
 //! freely if that delivers far more than the better of the two, and tenants that lag get
@@ -160,15 +160,16 @@ impl Ways {
                 let percent = difference.checked_div(slices.saturating_add(flow)).unwrap_or(0);
                 self.sum = self.sum.saturating_add(i16::try_from(percent).unwrap_or(0));
                 self.held = if flow > slices { got } else { self.held };
-                self.way = Way::Free;
+                if tenants > 1 {
+                    self.way = Way::Free;
+                } else {
+                    self.end_round(false);
+                }
             }
             Way::Free => {
                 let is_faster = Effect::of(self.held, got, MOST_BYTES).loss_percent() > FAR_APART;
                 // In the first round it is not known yet who leads.
-                let is_vain = is_faster && (self.rounds == 0 || Self::is_enough(self.held, got));
-                self.vain = if is_vain { self.vain.saturating_add(1) } else { 0 };
-                self.rounds = self.rounds.saturating_add(1);
-                self.decide();
+                self.end_round(is_faster && (self.rounds == 0 || Self::is_enough(self.held, got)));
             }
         }
         self.begin(now);
@@ -180,16 +181,21 @@ impl Ways {
         free.lagging_rate(MOST_BYTES) >= held.lagging_rate(MOST_BYTES).saturating_mul(100 - CLEARLY) / 100
     }
 
-    fn decide(&mut self) {
-        let is_vain = self.vain > 0;
+    /// `is_vain`: holding cost far more than it gave.
+    fn end_round(&mut self, is_vain: bool) {
+        self.vain = if is_vain { self.vain.saturating_add(1) } else { 0 };
+        self.rounds = self.rounds.saturating_add(1);
         let is_free = self.vain > 1;
         let needed =
             if self.rounds < LEAST_ROUNDS { FAR_APART } else { CLEARLY.saturating_mul(i64::from(self.rounds)) };
-        let is_clear = i64::from(self.sum).abs() > needed && (!is_vain || self.rounds >= LEAST_ROUNDS);
+        let difference = i64::from(self.sum).abs();
+        let is_clear = difference > needed && (!is_vain || self.rounds >= LEAST_ROUNDS);
+        // Slices make all but their owner wait, so they have to be faster for it.
+        let is_alike = self.rounds >= LEAST_ROUNDS && !is_vain && difference.saturating_mul(2) <= needed;
         self.way = Way::Slices;
-        if is_free || is_clear || self.rounds >= MOST_ROUNDS {
+        if is_free || is_clear || is_alike || self.rounds >= MOST_ROUNDS {
             self.is_decided = true;
-            self.way = match (is_free, self.sum > 0) {
+            self.way = match (is_free, self.sum > 0 && !is_alike) {
                 (true, _) => Way::Free,
                 (false, true) => Way::Slices,
                 (false, false) => Way::Flow,
@@ -265,8 +271,10 @@ mod tests {
         let equal = (500_000, 500_000);
         assert_eq!(by_way(equal, (100_000, 100_000), (100_000, 100_000)), (Way::Slices, 2), "far apart");
         assert_eq!(by_way(equal, (400_000, 350_000), (400_000, 350_000)), (Way::Slices, 4), "clearly");
-        assert_eq!(by_way(equal, (470_000, 470_000), (470_000, 470_000)), (Way::Slices, 13), "not clearly");
-        assert_eq!(by_way(equal, (510_000, 510_000), (510_000, 510_000)), (Way::Flow, 13));
+        assert_eq!(by_way(equal, (430_000, 430_000), (430_000, 430_000)), (Way::Slices, 13), "not clearly");
+        assert_eq!(by_way(equal, (570_000, 570_000), (570_000, 570_000)), (Way::Flow, 13), "not clearly");
+        assert_eq!(by_way(equal, (470_000, 470_000), (470_000, 470_000)), (Way::Flow, 4), "alike");
+        assert_eq!(by_way(equal, (510_000, 510_000), (510_000, 510_000)), (Way::Flow, 4), "alike");
         assert_eq!(by_way(equal, (900_000, 900_000), (900_000, 900_000)), (Way::Flow, 2));
     }
 

@@ -80,10 +80,11 @@ fn longest(host: &Host, group: u32, context: u32) -> u32 {
 }
 
 /// Requests of a tenant that leads are cut, to 32 KiB or to what the one that it leads sends, while
-/// that one is active and for 100 ms; those of the one that lags, and of a tenant alone, never.
+/// that one is active and for 100 ms; those of the one that lags, and of a tenant alone, never. Issuers
+/// of one group, also of the root, are one tenant.
 #[test]
 fn requests_are_cut_while_their_tenant_leads() {
-    for (groups, sectors, cut) in [([0, 0], 8, 64), ([1, 2], 8, 64), ([1, 2], 256, 256)] {
+    for (groups, sectors, cut) in [([0, 0], 8, u32::MAX), ([1, 2], 8, 64), ([0, 1], 8, 64), ([1, 2], 256, 256)] {
         let mut host = Host::new("give=3", 1, 0, 32, &[100, 800]);
         (host.latency_ns, host.sector_ns) = (2 * MICROSECOND, 1_000);
         let deep = host.issuer(Issuer { sectors: 512, ..Issuer::of(groups[0], 32) });
