@@ -16,7 +16,6 @@
 use crate::interface::{
     Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Version, Violation, Wake,
 };
-use crate::locking::Locking;
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, OrderedSet};
 use crate::traits::{Passing, Traits};
@@ -152,15 +151,9 @@ impl Policy for Deadline {
     }
 }
 
-const LOCKING: Locking = Locking::of_total(1_267, Locking::FIFO.beside);
-
 impl Elevator for Deadline {
-    const TRAITS: Traits = Traits {
-        ticks_suffice: true,
-        passing: Passing::Batches { has_classes: false },
-        locking: LOCKING,
-        ..Traits::PLAIN
-    };
+    const TRAITS: Traits =
+        Traits { ticks_suffice: true, passing: Passing::Batches { has_classes: false }, ..Traits::PLAIN };
 
     fn merge_search(&self) -> MergeSearch {
         if self.settings.front_merges == 0 { MergeSearch::Pipeline } else { MergeSearch::PipelineThenFront }

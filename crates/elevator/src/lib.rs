@@ -40,7 +40,6 @@ pub mod group;
 mod interface;
 pub mod limiter;
 pub mod limiters;
-mod locking;
 pub mod message;
 #[cfg(feature = "register")]
 mod registered;
@@ -81,7 +80,6 @@ pub use interface::{
     Side, Version, Violation, Wake,
 };
 pub use limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
-pub use locking::{Guard, LimiterCost, Locking, Section};
 pub use message::Message;
 pub use registry::Any;
 pub use request::{Attributes, Bio, Place, Request, Requests};

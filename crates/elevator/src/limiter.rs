@@ -12,7 +12,6 @@
 
 use crate::group::{GroupSettings, IoLimits};
 use crate::interface::{Depth, Violation};
-use crate::locking::LimiterCost;
 use crate::message::Message;
 use crate::request::Bio;
 use crate::structures::NoMemory;
@@ -179,9 +178,6 @@ pub trait Limiter {
 
 /// How a limiter is built.
 pub trait LimiterPolicy: Limiter + Sized {
-    /// What it costs the machine's processors.
-    const COST: LimiterCost;
-
     /// Builds the limiter with default tunables and allocates everything that it will ever need.
     ///
     /// # Errors

@@ -4,7 +4,6 @@
 use crate::group::{GroupSettings, IoLimits};
 use crate::interface::{Depth, Violation};
 use crate::limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
-use crate::locking::LimiterCost;
 use crate::message::Message;
 use crate::request::Bio;
 use crate::structures::NoMemory;
@@ -32,8 +31,6 @@ pub struct LimiterEntry {
     pub name: &'static str,
     /// One-line summary for lists.
     pub summary: &'static str,
-    /// What it costs the machine's processors.
-    pub cost: LimiterCost,
 }
 
 /// Why a limiter could not be installed.
@@ -62,7 +59,7 @@ macro_rules! limiters {
         pub enum AnyLimiter { $(#[doc = $summary] $variant($type),)+ }
 
         /// All limiters, in the order in which a bio meets them.
-        pub const LIMITERS: &[LimiterEntry] = &[$(LimiterEntry { name: $name, summary: $summary, cost: <$type as LimiterPolicy>::COST },)+];
+        pub const LIMITERS: &[LimiterEntry] = &[$(LimiterEntry { name: $name, summary: $summary },)+];
 
         /// Builds a limiter by name.
         ///

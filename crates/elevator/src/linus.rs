@@ -19,7 +19,6 @@
 use crate::interface::{
     Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Version, Violation, Wake,
 };
-use crate::locking::{Guard, Locking, Section};
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Links, List, NoMemory};
 use crate::traits::{Passing, Traits};
@@ -136,17 +135,9 @@ struct ScanResult {
     passed_a_read: bool,
 }
 
-/// All that it costs more than a plain list is its search for a place and a request to join.
-const LOCKING: Locking =
-    Locking { merge: Some(Section { guard: Guard::Device, instructions: 2_482 }), ..Locking::FIFO };
-
 impl<const READS_FORWARD: bool> Elevator for SortedList<READS_FORWARD> {
-    const TRAITS: Traits = Traits {
-        ticks_suffice: true,
-        passing: Passing::Budget { reads_pass: READS_FORWARD },
-        locking: LOCKING,
-        ..Traits::PLAIN
-    };
+    const TRAITS: Traits =
+        Traits { ticks_suffice: true, passing: Passing::Budget { reads_pass: READS_FORWARD }, ..Traits::PLAIN };
 
     fn merge_search(&self) -> MergeSearch {
         MergeSearch::Own

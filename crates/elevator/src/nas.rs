@@ -17,7 +17,6 @@
 use crate::interface::{
     Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Version, Violation, Wake,
 };
-use crate::locking::{Guard, Locking, Section};
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Links, List, NoMemory};
 use crate::traits::{Passing, Traits};
@@ -92,13 +91,8 @@ struct ScanResult {
     surplus: i64,
 }
 
-/// All that it costs more than a plain list is its search for a place and a request to join.
-const LOCKING: Locking =
-    Locking { merge: Some(Section { guard: Guard::Device, instructions: 2_360 }), ..Locking::FIFO };
-
 impl Elevator for Nas {
-    const TRAITS: Traits =
-        Traits { ticks_suffice: true, passing: Passing::NotOverdue, locking: LOCKING, ..Traits::PLAIN };
+    const TRAITS: Traits = Traits { ticks_suffice: true, passing: Passing::NotOverdue, ..Traits::PLAIN };
 
     fn merge_search(&self) -> MergeSearch {
         MergeSearch::Own

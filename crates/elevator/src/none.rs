@@ -12,7 +12,6 @@
 use crate::interface::{
     Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Version, Violation, Wake,
 };
-use crate::locking::Locking;
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, NoMemory};
 use crate::traits::{Passing, Traits};
@@ -81,13 +80,8 @@ impl Policy for Unscheduled {
 }
 
 impl Elevator for Unscheduled {
-    const TRAITS: Traits = Traits {
-        is_per_queue: true,
-        is_elevator: false,
-        passing: Passing::ListsInTurn,
-        locking: Locking::NONE,
-        ..Traits::PLAIN
-    };
+    const TRAITS: Traits =
+        Traits { is_per_queue: true, is_elevator: false, passing: Passing::ListsInTurn, ..Traits::PLAIN };
 
     fn merge_search(&self) -> MergeSearch {
         MergeSearch::Own

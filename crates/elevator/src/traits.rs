@@ -2,8 +2,6 @@
 
 use hoistway_block::Nanos;
 
-use crate::locking::Locking;
-
 /// What a host must know about a policy before it builds it.
 ///
 /// A policy states what differs from [`Traits::PLAIN`]:
@@ -41,8 +39,6 @@ pub struct Traits {
     pub quantum_sectors: u32,
     /// How often later requests may overtake a request.
     pub passing: Passing,
-    /// What it costs the machine's processors, and which lock it holds.
-    pub locking: Locking,
 }
 
 /// Which requests may have to wait for a scheduler tag although one is free.
@@ -122,7 +118,6 @@ impl Traits {
         is_elevator: true,
         quantum_sectors: u32::MAX,
         passing: Passing::Unchecked,
-        locking: Locking::FIFO,
     };
 
     /// Weights of groups, and issuers inside a group.

@@ -22,7 +22,6 @@ use crate::group::{GroupSettings, WEIGHT_DEFAULT};
 use crate::interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Policy, Position, Version, Violation, Wake,
 };
-use crate::locking::{BESIDE_WITH_ISSUERS, Locking};
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::sorted::{SortedLinks, Tree};
@@ -131,10 +130,8 @@ impl Policy for Wfq {
     }
 }
 
-const LOCKING: Locking = Locking::of_device(284, 350, 114, BESIDE_WITH_ISSUERS);
-
 impl Elevator for Wfq {
-    const TRAITS: Traits = Traits { passing: Passing::WeightedService, locking: LOCKING, ..Traits::TAG_SHARES };
+    const TRAITS: Traits = Traits { passing: Passing::WeightedService, ..Traits::TAG_SHARES };
 
     /// A group that holds its share of the tags waits for one of its own, so that the others' requests
     /// can enter the scheduler.

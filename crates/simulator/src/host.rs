@@ -23,7 +23,7 @@ use crate::limiting;
 use crate::os::files::Files;
 use crate::os::read_ahead::ReadAhead;
 use crate::processes::{Parts, Path, Process, Processes, queues_of, template};
-use crate::processors::{Processors, Times};
+use crate::processors::{LimiterCost, Processors, Times};
 use crate::run::{Run, Snapshot, Stuck};
 use crate::scheduler::Scheduler;
 use crate::tracing::TraceSinks;
@@ -293,8 +293,8 @@ fn processors(
     }
     let needed = experiment.limiters_needed();
     let limiters = LIMITERS.iter().filter(|entry| needed.iter().any(|spec| spec.name == entry.name));
-    let limiters = limiters.map(|entry| &entry.cost);
-    let times = Times::of(machine, &simulator.costs_of(machine), scheduler.traits(), limiters);
+    let limiters = limiters.map(|entry| LimiterCost::of(entry.name));
+    let times = Times::of(machine, &simulator.costs_of(machine), (scheduler.traits(), scheduler.locking()), limiters);
     Ok(Some(Processors::new(cpus(experiment), info.hardware_queues, times)))
 }
 

@@ -76,5 +76,6 @@ mod tracing;
 pub use costs::HostCosts;
 pub use events::{EventWheel, NEVER, Payload};
 pub use host::Simulator;
+pub use processors::{Guard, Locking, Section};
 pub use session::{Dispatch, Figures, GroupFigures, Served, Session};
 pub use storm::{Storm, StormFailure, StormReport};

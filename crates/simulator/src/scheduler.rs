@@ -8,6 +8,8 @@ use hoistway_experiment::diagnostic::nearest;
 use hoistway_experiment::measurement::{SchedulerInForce, TunableInForce};
 use hoistway_experiment::{Refusal, SchedulerSpec};
 
+use crate::processors::Locking;
+
 /// A scheduler whose name, version and tunables exist.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
@@ -46,6 +48,11 @@ impl Scheduler {
     /// What the policy declares about itself.
     pub(crate) fn traits(&self) -> &'static Traits {
         &self.entry.traits
+    }
+
+    /// What the policy costs the processors inside Linux.
+    pub(crate) fn locking(&self) -> Locking {
+        Locking::of(self.entry.name)
     }
 
     /// The policy with its tunables set.

@@ -6,7 +6,7 @@ mod experiments;
 use experiments::{MS, buffered_stream, experiment, random_reads, run};
 use hoistway_elevator::registry::ENTRIES;
 use hoistway_experiment::{Experiment, Host, Machine, Measurement, Unattended};
-use hoistway_simulator::Simulator;
+use hoistway_simulator::{Locking, Simulator};
 use hoistway_workload::Job;
 use hoistway_workload::job::Mix;
 
@@ -102,10 +102,7 @@ fn a_scheduler_costs_its_instructions() {
     let none = cost_ns("none");
     assert!(near(none, 4_500.0, 0.01), "{none}");
     for entry in ENTRIES.iter().filter(|entry| entry.traits.is_elevator) {
-        let locking = entry.traits.locking;
-        let parts = [Some(locking.insert), Some(locking.dispatch), Some(locking.complete), locking.merge];
-        let instructions: u64 = parts.iter().flatten().map(|part| u64::from(part.instructions)).sum();
-        let added_ns = (instructions + u64::from(locking.beside) + u64::from(locking.queue_run)) as f64 * 0.42;
+        let added_ns = Locking::of(entry.name).total() as f64 * 0.42;
         // A worker is woken besides where a policy does not let a request go at once.
         let cost = cost_ns(entry.name);
         assert!(cost > none + 0.95 * added_ns, "{}: {cost} ns, {added_ns} of its own", entry.name);

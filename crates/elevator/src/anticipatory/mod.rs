@@ -23,7 +23,6 @@ use crate::interface::{
     Admission, Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Version,
     Violation, Wake,
 };
-use crate::locking::Locking;
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, OrderedSet};
 use crate::traits::{Passing, Traits};
@@ -144,12 +143,7 @@ impl Policy for Anticipatory {
 }
 
 impl Elevator for Anticipatory {
-    const TRAITS: Traits = Traits {
-        uses_contexts: true,
-        passing: Passing::Turns,
-        locking: Locking::of_total(2_051, Locking::FIFO.beside),
-        ..Traits::PLAIN
-    };
+    const TRAITS: Traits = Traits { uses_contexts: true, passing: Passing::Turns, ..Traits::PLAIN };
 
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         let is_awaited = self.awaited.is_some_and(|awaited| awaited.context == bio.context);

@@ -68,7 +68,6 @@ use crate::group::GroupSettings;
 use crate::interface::{
     Admission, Depth, Dispatch, Elevator, Hint, Merge, MergeSearch, Position, Side, Violation, Wake,
 };
-use crate::locking::{Guard, Locking, Section};
 use crate::message::Message;
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, NIL};
@@ -203,25 +202,12 @@ impl Bfq {
     }
 }
 
-/// `bfqd->lock` is taken for the search (which includes the question whether a request is over its
-/// group's limit), for the insertion, for each choice and for each end.
-const LOCKING: Locking = Locking {
-    merge: Some(Section { guard: Guard::Device, instructions: 450 }),
-    queue_run: 927,
-    ..Locking::of_device(850, 850, 357, 900)
-};
-
 impl Elevator for Bfq {
     /// The number of turns that a queue waits for has no useful bound: classes are strict, and
     /// inside a class the service is divided by weights that differ by up to 1,000 times, and by 30
     /// times more when one is raised.
-    const TRAITS: Traits = Traits {
-        limits: Limits::All,
-        schedules_writeback: true,
-        passing: Passing::Budgets,
-        locking: LOCKING,
-        ..Traits::SHARES
-    };
+    const TRAITS: Traits =
+        Traits { limits: Limits::All, schedules_writeback: true, passing: Passing::Budgets, ..Traits::SHARES };
 
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         self.depth_for(bio)

@@ -58,7 +58,6 @@ mod two_level;
 use crate::account::GroupAccount;
 use crate::group::GroupSettings;
 use crate::interface::{Admission, Dispatch, Elevator, Hint, Merge, MergeSearch, Position, Side, Violation, Wake};
-use crate::locking::{BESIDE_WITH_ISSUERS, Locking};
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, NIL};
@@ -137,12 +136,7 @@ impl Elevator for Cfq {
     /// all others, a sync request preempts an async queue, and a request near the head preempts a
     /// queue that the device is idled for. In CFQ of 2.6.26 the order of requests does not even
     /// show where a turn ends, because rounds leave their queue in advance.
-    const TRAITS: Traits = Traits {
-        schedules_writeback: true,
-        passing: Passing::Slices,
-        locking: Locking::of_total(2_959, BESIDE_WITH_ISSUERS),
-        ..Traits::SHARES
-    };
+    const TRAITS: Traits = Traits { schedules_writeback: true, passing: Passing::Slices, ..Traits::SHARES };
 
     /// The request that the device is idled for must not wait for a tag: once per turn it may have
     /// one beyond the limit.

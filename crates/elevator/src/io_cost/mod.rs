@@ -39,7 +39,6 @@ pub use model::{Class, Coefficients, Control, Model, Qos, Speeds};
 use crate::group::GroupSettings;
 use crate::interface::{Depth, Violation};
 use crate::limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
-use crate::locking::LimiterCost;
 use crate::message::{Message, Messages};
 use crate::request::Bio;
 use crate::structures::NoMemory;
@@ -90,8 +89,6 @@ pub struct IoCost {
 }
 
 impl LimiterPolicy for IoCost {
-    const COST: LimiterCost = LimiterCost { guarded: 0, submission: 345, completion: 168 };
-
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let groups = configuration.groups.max(1);
         let class = class_of(configuration.rotational, configuration.depth);

@@ -24,7 +24,6 @@ mod scale;
 use crate::group::GroupSettings;
 use crate::interface::{Depth, Violation};
 use crate::limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, Verdict};
-use crate::locking::LimiterCost;
 use crate::message::{Message, Messages};
 use crate::request::Bio;
 use crate::structures::{Array, Links, List, NoMemory};
@@ -96,8 +95,6 @@ pub struct IoLatency {
 }
 
 impl LimiterPolicy for IoLatency {
-    const COST: LimiterCost = LimiterCost { guarded: 0, submission: 115, completion: 229 };
-
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let mut groups = Array::try_new(configuration.groups.max(1), Group::ABSENT)?;
         groups.at_mut(GroupId::ROOT.0).is_present = true;

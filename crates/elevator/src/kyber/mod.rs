@@ -23,7 +23,6 @@ use crate::interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side,
     Version, Violation, Wake,
 };
-use crate::locking::{Guard, Locking, Section};
 use crate::message::{Message, Messages};
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, NoMemory};
@@ -154,25 +153,9 @@ impl Policy for Kyber {
     }
 }
 
-/// Insertion and the search before it take the lock of the processor's own lists (`kcq->lock`),
-/// choices that of the hardware queue (`khd->lock`); completions count by processor.
-const LOCKING: Locking = Locking {
-    merge: None,
-    insert: Section { guard: Guard::Processor, instructions: 180 },
-    dispatch: Section { guard: Guard::HardwareQueue, instructions: 260 },
-    complete: Section { guard: Guard::Processor, instructions: 115 },
-    beside: 610,
-    queue_run: 919,
-};
-
 impl Elevator for Kyber {
-    const TRAITS: Traits = Traits {
-        is_per_queue: true,
-        limits: Limits::Writes,
-        passing: Passing::Tokens,
-        locking: LOCKING,
-        ..Traits::PLAIN
-    };
+    const TRAITS: Traits =
+        Traits { is_per_queue: true, limits: Limits::Writes, passing: Passing::Tokens, ..Traits::PLAIN };
 
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         let is_limited = match self.limited {

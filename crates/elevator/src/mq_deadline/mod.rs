@@ -24,7 +24,6 @@ use crate::interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side,
     Violation, Wake,
 };
-use crate::locking::{Guard, Locking, Section};
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, Removed};
 use crate::traits::{Limits, Passing, Traits};
@@ -101,12 +100,6 @@ impl Elevator for MqDeadline {
         limits: Limits::Writes,
         ticks_suffice: true,
         passing: Passing::Batches { has_classes: true },
-        // `dd_finish_request` counts without the lock.
-        locking: Locking {
-            merge: Some(Section { guard: Guard::Device, instructions: 150 }),
-            complete: Section { guard: Guard::Processor, instructions: 20 },
-            ..Locking::of_device(320, 330, 0, 603)
-        },
         ..Traits::PLAIN
     };
 

@@ -5,7 +5,6 @@ use super::choose::{Decision, OVERDUE_NS};
 use super::classes::REAL_TIME_RUN_COUNT;
 use super::meter::Done;
 use super::*;
-use crate::locking::Locking;
 use crate::order::Place;
 use crate::traits::Passing;
 use hoistway_block::time::MILLISECOND;
@@ -38,8 +37,6 @@ fn weight_of(priority: Priority) -> u32 {
     }
 }
 
-const LOCKING: Locking = Locking::of_device(411, 300, 253, 473);
-
 impl Elevator for Paternoster {
     /// Shares are exact only where they cost little, so no bound on service can be promised. The
     /// idle class has no promise: it waits for as long as others are queued.
@@ -47,7 +44,6 @@ impl Elevator for Paternoster {
         schedules_writeback: true,
         quantum_sectors: QUANTUM_SECTORS,
         passing: Passing::Aged { after_ns: OVERDUE_NS, completions: OVERDUE_EVERY, run: REAL_TIME_RUN_COUNT },
-        locking: LOCKING,
         ..Traits::TAG_SHARES
     };
 

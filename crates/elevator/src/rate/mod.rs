@@ -22,7 +22,6 @@ mod lanes;
 use crate::group::{Ceilings, GroupSettings, IoLimits};
 use crate::interface::Violation;
 use crate::limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, Verdict};
-use crate::locking::LimiterCost;
 use crate::request::Bio;
 use crate::structures::{Array, NoMemory, SortedLinks, Tree};
 use bucket::Bucket;
@@ -128,8 +127,6 @@ pub struct Rate {
 }
 
 impl LimiterPolicy for Rate {
-    const COST: LimiterCost = LimiterCost { guarded: 220, submission: 30, completion: 0 };
-
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let count = configuration.groups.max(1);
         let mut groups = Array::try_new(count, Group::ABSENT)?;

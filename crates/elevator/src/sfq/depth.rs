@@ -1,7 +1,6 @@
 //! sfq: a fixed number of requests in flight.
 
 use super::Rule;
-use crate::locking::{BESIDE_WITH_ISSUERS, Locking};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 
 crate::tunables! {
@@ -23,7 +22,6 @@ pub struct FixedDepth(Settings);
 
 impl Rule for FixedDepth {
     const IS_STRICT: bool = false;
-    const LOCKING: Locking = Locking::of_total(1_431, BESIDE_WITH_ISSUERS);
     const ROWS: &'static [Tunable] = Settings::ROWS;
 
     fn new() -> Self {

@@ -7,7 +7,6 @@
 //! with few outstanding requests gains only from the shorter queue of the others inside the device.
 
 use super::Rule;
-use crate::locking::{BESIDE_WITH_ISSUERS, Locking};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use hoistway_block::Nanos;
 use hoistway_block::time::{MILLISECOND, SECOND};
@@ -95,7 +94,6 @@ impl ByResidence {
 
 impl Rule for ByResidence {
     const IS_STRICT: bool = false;
-    const LOCKING: Locking = Locking::of_total(1_952, BESIDE_WITH_ISSUERS);
     const ROWS: &'static [Tunable] = Settings::ROWS;
 
     fn new() -> Self {

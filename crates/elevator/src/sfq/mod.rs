@@ -23,7 +23,6 @@ use crate::group::WEIGHT_DEFAULT;
 use crate::interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Policy, Position, Version, Violation, Wake,
 };
-use crate::locking::Locking;
 use crate::order::{Lead, Order, Place, Standing, Strict, cost};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, NIL, NoMemory};
@@ -52,8 +51,6 @@ crate::reasons! {
 pub trait Rule: Sized {
     /// Whether issuers with all their requests in flight are remembered.
     const IS_STRICT: bool;
-    /// What the member costs, and under which lock.
-    const LOCKING: Locking;
     /// The tunables' rows.
     const ROWS: &'static [Tunable];
 
@@ -163,7 +160,6 @@ impl<R: Rule> StartTime<R> {
 impl<R: Rule> Elevator for StartTime<R> {
     const TRAITS: Traits = Traits {
         passing: if R::IS_STRICT { Passing::WeightedServiceInFlight } else { Passing::WeightedService },
-        locking: R::LOCKING,
         ..Traits::TAG_SHARES
     };
 

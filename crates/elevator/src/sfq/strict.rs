@@ -2,7 +2,6 @@
 //! furthest behind by more than `lead`.
 
 use super::Rule;
-use crate::locking::{BESIDE_WITH_ISSUERS, Locking};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use hoistway_block::Nanos;
 
@@ -27,7 +26,6 @@ pub struct Strict(Settings);
 
 impl Rule for Strict {
     const IS_STRICT: bool = true;
-    const LOCKING: Locking = Locking::of_device(350, 360, 209, BESIDE_WITH_ISSUERS);
     const ROWS: &'static [Tunable] = Settings::ROWS;
 
     fn new() -> Self {

@@ -30,7 +30,6 @@ mod withdraw;
 use crate::group::{GroupSettings, IoLimits};
 use crate::interface::Violation;
 use crate::limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
-use crate::locking::LimiterCost;
 use crate::message::{Message, Messages};
 use crate::request::Bio;
 use crate::structures::{Array, NoMemory, SortedLinks, Tree};
@@ -84,8 +83,6 @@ pub struct Throttle {
 }
 
 impl LimiterPolicy for Throttle {
-    const COST: LimiterCost = LimiterCost { guarded: 480, submission: 40, completion: 0 };
-
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let groups = configuration.groups.max(1);
         let queues = groups.checked_add(1).ok_or(NoMemory)?;

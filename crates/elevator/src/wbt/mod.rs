@@ -25,7 +25,6 @@ pub use depth::Limits;
 
 use crate::interface::{Depth, Violation};
 use crate::limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
-use crate::locking::LimiterCost;
 use crate::message::{Message, Messages};
 use crate::request::Bio;
 use crate::structures::{Array, Links, List, NoMemory};
@@ -90,8 +89,6 @@ pub struct Wbt {
 }
 
 impl LimiterPolicy for Wbt {
-    const COST: LimiterCost = LimiterCost { guarded: 0, submission: 29, completion: 28 };
-
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let default_target_ns = if configuration.rotational { DISK_TARGET_NS } else { FLASH_TARGET_NS };
         let queue_depth = queue_depth_of(configuration.depth);

@@ -6,7 +6,7 @@
 //! completion:  interrupt_ns -> [complete] -> a worker is woken, the process is told
 //! delivery:    deliver_ns -> the process sees its I/O's end
 //! ```
-//! A part in brackets holds the lock that the policy or the limiter declares for it, if any. Every begin and end
+//! A part in brackets holds the lock that the policy or the limiter holds in Linux, if any (`instructions`). Every begin and end
 //! of a part is an event: a processor that finds a lock held spins, in order of arrival, until the
 //! holder's event ends. What a part does to the queue takes effect at its end; the run carries it
 //! out (`crate::run`).
@@ -14,6 +14,7 @@
 //! Interrupts go first, but interrupt nothing. A process keeps its processor until it waits for
 //! something; after that, tasks go in the order in which they became ready.
 
+mod instructions;
 mod lock;
 mod times;
 
@@ -21,10 +22,11 @@ use std::collections::VecDeque;
 
 use hoistway_block::{HardwareQueue, Nanos};
 use hoistway_device::Completion;
-use hoistway_elevator::Guard;
 use hoistway_experiment::measurement::ProcessorTime;
 
 use crate::events::{EventWheel, Payload};
+pub(crate) use instructions::LimiterCost;
+pub use instructions::{Guard, Locking, Section};
 pub(crate) use lock::Processor;
 use lock::{Answer, Lock};
 use times::Part;
@@ -312,8 +314,10 @@ impl Processors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoistway_elevator::{LimiterCost, Locking, Section, Traits};
+    use hoistway_elevator::Traits;
     use hoistway_experiment::Machine;
+
+    use super::instructions::{LimiterCost, Section};
 
     fn times(insert_ns: Nanos, transfer_ns: Nanos, guard: Guard) -> Times {
         let part = Part { guard, ns: insert_ns };
@@ -415,15 +419,15 @@ mod tests {
             queue_run: 40,
             ..Locking::of_device(200, 300, 0, 400)
         };
-        let traits = Traits { locking, ..Traits::PLAIN };
+        let policy = (&Traits::PLAIN, locking);
         let costs = crate::costs::HostCosts::NONE;
         let machine = Machine::parse("instruction_ps=500,lock_transfer_ns=80").unwrap();
-        let times = Times::of(&machine, &costs, &traits, [].iter());
+        let times = Times::of(&machine, &costs, policy, std::iter::empty());
         let ns = |part: Part| part.ns;
         assert_eq!((times.submit_ns, times.merge.map(ns), times.transfer_ns), (220, Some(50), 80));
         assert_eq!((times.insert.ns, times.dispatch.ns, times.complete.ns), (100, 150, 0));
         let machine = Machine::parse("instruction_ps=500,sched_ns_per_op=7").unwrap();
-        let times = Times::of(&machine, &costs, &traits, [].iter());
+        let times = Times::of(&machine, &costs, policy, std::iter::empty());
         assert_eq!((times.merge, times.insert.ns, times.dispatch.ns, times.complete.ns), (None, 7, 7, 7));
     }
 
@@ -434,8 +438,9 @@ mod tests {
         let limiters =
             limiters.map(|(guarded, submission, completion)| LimiterCost { guarded, submission, completion });
         let costs = crate::costs::HostCosts::NONE;
-        let times = Times::of(&machine, &costs, &Traits::PLAIN, limiters.iter());
-        let alone = Times::of(&machine, &costs, &Traits::PLAIN, [].iter());
+        let policy = (&Traits::PLAIN, Locking::of("noop"));
+        let times = Times::of(&machine, &costs, policy, limiters.into_iter());
+        let alone = Times::of(&machine, &costs, policy, std::iter::empty());
         assert_eq!((times.submit_ns - alone.submit_ns, times.interrupt_ns), (30, 7));
         assert_eq!(times.limit, Some(Part { guard: Guard::Limits, ns: 150 }));
         let processors = Processors::new(2, 1, times);

@@ -1,9 +1,10 @@
 //! How long each part of a request's way occupies a processor, and under which lock.
 
 use hoistway_block::Nanos;
-use hoistway_elevator::{Guard, LimiterCost, Section, Traits};
+use hoistway_elevator::Traits;
 use hoistway_experiment::Machine;
 
+use super::instructions::{Guard, LimiterCost, Locking, Section};
 use crate::costs::HostCosts;
 
 /// A part of the way of a request.
@@ -46,13 +47,13 @@ const WORKER_INSTRUCTIONS: u64 = 6_220;
 const LIST_INSTRUCTIONS: u64 = 30;
 
 impl Times {
-    pub(crate) fn of<'a>(
+    pub(crate) fn of(
         machine: &Machine,
         costs: &HostCosts,
-        traits: &Traits,
-        limiters: impl Iterator<Item = &'a LimiterCost>,
+        (traits, locking): (&Traits, Locking),
+        limiters: impl Iterator<Item = LimiterCost>,
     ) -> Self {
-        let Traits { locking, is_elevator, is_per_queue, .. } = *traits;
+        let Traits { is_elevator, is_per_queue, .. } = *traits;
         let ns = |instructions: u64| (instructions * machine.instruction_ps + 500) / 1_000;
         let own = machine.sched_ns_per_op;
         let part = |section: Section| Part {

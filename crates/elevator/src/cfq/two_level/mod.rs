@@ -31,7 +31,6 @@ use crate::group::{GroupPriority, GroupSettings};
 use crate::interface::{
     Admission, Configuration, Dispatch, Elevator, Form, Merge, MergeSearch, Policy, Position, Side, Violation, Wake,
 };
-use crate::locking::{BESIDE_WITH_ISSUERS, Locking};
 use crate::message::Message;
 use crate::request::{Bio, Requests};
 use crate::structures::{NIL, NoMemory};
@@ -191,12 +190,7 @@ impl<L: Layer> TwoLevel<L> {
 impl<L: Layer> Elevator for TwoLevel<L> {
     /// `passing` is unchecked because the rounds of CFQ of 2.6.26 leave their queue in advance, so
     /// that the order of requests does not show where a turn ends (see [`Cfq`](super::Cfq)).
-    const TRAITS: Traits = Traits {
-        has_shares: false,
-        schedules_writeback: true,
-        locking: Locking::of_total(2_938, BESIDE_WITH_ISSUERS),
-        ..Traits::SHARES
-    };
+    const TRAITS: Traits = Traits { has_shares: false, schedules_writeback: true, ..Traits::SHARES };
 
     fn admit(&self, bio: &Bio, now: Nanos) -> Admission {
         self.engine.admit(bio, now)
