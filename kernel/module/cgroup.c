@@ -484,7 +484,7 @@ static u32 weight_in_line(const char *text, const struct request_queue *q)
 	return 0;
 }
 
-/* A file's weight for all devices; 0 if there is no file, or nobody has changed it. */
+/* A file's weight for all devices; 0 if there is no file, or it was not changed. */
 static u32 weight_changed(const char *text)
 {
 	unsigned int weight;

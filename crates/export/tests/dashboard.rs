@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use client::Client;
+use hoistway_export::metrics::block::BlockSnapshot;
 use hoistway_export::nbd::handshake::ReplyForm;
 use serde_json::Value;
 use server::Running;
@@ -57,8 +58,15 @@ fn unknown<'a>(text: &'a str, exposed: &BTreeSet<String>) -> Vec<&'a str> {
     metrics(text).filter(|name| !exposed.contains(*name)).collect()
 }
 
-fn parsed() -> Value {
-    serde_json::from_str(&packaged("hoistway.json")).unwrap()
+fn parsed(name: &str) -> Value {
+    serde_json::from_str(&packaged(name)).unwrap()
+}
+
+/// The expressions of a dashboard.
+fn expressions(dashboard: &Value) -> Vec<&str> {
+    let queries = array(&dashboard["templating"], "list").iter().filter_map(|it| it["query"]["query"].as_str());
+    let targets = array(dashboard, "panels").iter().flat_map(|panel| array(panel, "targets"));
+    queries.chain(targets.map(|target| target["expr"].as_str().unwrap())).collect()
 }
 
 fn array<'a>(value: &'a Value, key: &str) -> &'a [Value] {
@@ -69,10 +77,8 @@ fn array<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 fn every_metric_of_the_dashboard_and_the_alerts_is_exposed() {
     let exposed = exposed();
     assert!(exposed.contains("hoistway_group_queue_seconds_bucket"), "{exposed:?}");
-    let dashboard = parsed();
-    let queries = array(&dashboard["templating"], "list").iter().filter_map(|it| it["query"]["query"].as_str());
-    let targets = array(&dashboard, "panels").iter().flat_map(|panel| array(panel, "targets"));
-    let expressions: Vec<&str> = queries.chain(targets.map(|target| target["expr"].as_str().unwrap())).collect();
+    let dashboard = parsed("hoistway.json");
+    let expressions = expressions(&dashboard);
     for expression in &expressions {
         assert!(metrics(expression).next().is_some(), "no metric in {expression}");
         assert_eq!(unknown(expression, &exposed), Vec::<&str>::new(), "{expression}");
@@ -88,13 +94,36 @@ fn every_metric_of_the_dashboard_and_the_alerts_is_exposed() {
     assert_eq!(unknown(planted, &exposed), ["hoistway_device_syncs", "hoistway_gone"]);
 }
 
+/// The dashboard of `hoistway top --metrics`, and all that the exporter exposes is in it.
+#[test]
+fn every_metric_of_block_devices_is_exposed_and_shown() {
+    let text = BlockSnapshot::default().encode().unwrap();
+    let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let exposed: BTreeSet<String> = families.flat_map(|(name, kind)| series(name, kind)).collect();
+    let dashboard = parsed("block.json");
+    let mut shown = BTreeSet::new();
+    for expression in expressions(&dashboard) {
+        assert!(metrics(expression).next().is_some(), "no metric in {expression}");
+        assert_eq!(unknown(expression, &exposed), Vec::<&str>::new(), "{expression}");
+        shown.extend(metrics(expression));
+    }
+    let hidden: Vec<&String> =
+        exposed.iter().filter(|name| name.starts_with("hoistway_") && !shown.contains(name.as_str())).collect();
+    assert!(hidden.is_empty(), "no panel for {hidden:?}");
+}
+
 /// Grafana shows one of two panels with the same number, and moves panels that overlap.
 #[test]
 fn panels_have_numbers_of_their_own_and_do_not_overlap() {
-    let dashboard = parsed();
+    for (name, least) in [("hoistway.json", 30), ("block.json", 15)] {
+        do_not_overlap(&parsed(name), least);
+    }
+}
+
+fn do_not_overlap(dashboard: &Value, least: usize) {
     let mut numbers = BTreeSet::new();
     let mut taken = BTreeSet::new();
-    for panel in array(&dashboard, "panels") {
+    for panel in array(dashboard, "panels") {
         assert!(numbers.insert(panel["id"].as_u64().unwrap()), "{}", panel["title"]);
         let place = |key: &str| panel["gridPos"][key].as_u64().unwrap();
         let columns = place("x")..place("x") + place("w");
@@ -103,5 +132,5 @@ fn panels_have_numbers_of_their_own_and_do_not_overlap() {
             assert!(columns.clone().all(|column| taken.insert((row, column))), "{} overlaps", panel["title"]);
         }
     }
-    assert!(numbers.len() > 30, "{numbers:?}");
+    assert!(numbers.len() > least, "{numbers:?}");
 }

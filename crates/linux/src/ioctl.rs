@@ -14,6 +14,9 @@ const BLKPBSZGET: libc::c_ulong = 0x127b;
 const BLKROTATIONAL: libc::c_ulong = 0x127e;
 /// _IO(0x12,119), with the start and the length in bytes.
 const BLKDISCARD: libc::c_ulong = 0x1277;
+/// _IOWR(0x12,115,struct blk_user_trace_setup) and _IO(0x12,116) of include/uapi/linux/fs.h.
+const BLKTRACESETUP: libc::c_ulong = 0xc048_1273;
+const BLKTRACESTART: libc::c_ulong = 0x1274;
 const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
 
 const FIEMAP_EXTENT_LAST: u32 = 1;
@@ -59,6 +62,39 @@ pub fn discard(device: BorrowedFd<'_>, position_bytes: u64, length_bytes: u64) -
     let range = [position_bytes, length_bytes];
     // SAFETY: the kernel reads two numbers of 64 bits, which outlive the call.
     match unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD as libc::Ioctl, &raw const range) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// `struct blk_user_trace_setup` of include/uapi/linux/blktrace_api.h; what is 0 is not restricted.
+#[repr(C)]
+#[derive(Default)]
+struct RawTraceSetup {
+    name: [u8; 32],
+    action_mask: u16,
+    buffer_bytes: u32,
+    buffers: u32,
+    start_sector: u64,
+    end_sector: u64,
+    pid: u32,
+}
+
+const _: () = assert!(size_of::<RawTraceSetup>() == 0x48);
+
+/// Starts blktrace on a block device: the actions of `action_mask`, with `buffers` of `buffer_bytes` for each
+/// processor. It runs until it is switched off, also when this process has ended.
+///
+/// # Errors
+/// `EBUSY` if the device is traced already, `EPERM` without CAP_SYS_ADMIN, `ENOTTY` without blktrace in the kernel.
+pub fn start_block_trace(device: BorrowedFd<'_>, action_mask: u16, buffer_bytes: u32, buffers: u32) -> io::Result<()> {
+    let mut setup = RawTraceSetup { action_mask, buffer_bytes, buffers, ..RawTraceSetup::default() };
+    // SAFETY: `setup` has the layout of struct blk_user_trace_setup, and outlives the call.
+    if unsafe { libc::ioctl(device.as_raw_fd(), BLKTRACESETUP as libc::Ioctl, &raw mut setup) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the request has no argument.
+    match unsafe { libc::ioctl(device.as_raw_fd(), BLKTRACESTART as libc::Ioctl) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -27,6 +27,7 @@
 pub mod actuators;
 pub mod aio;
 pub mod block_queue;
+pub mod block_trace;
 pub mod buffer;
 pub mod cgroup;
 pub mod claims;

@@ -13,6 +13,8 @@ use crate::exit::Error;
 
 const SECTOR_BYTES: u64 = 512;
 const NS_PER_MS: u64 = 1_000_000;
+/// The root's own processes; the table needs a name for them.
+pub const ROOT: &str = "(root)";
 
 /// A block device.
 #[derive(Debug)]
@@ -34,6 +36,16 @@ impl Kernel {
     /// `MAJOR:MINOR` of the whole disk.
     pub fn number(&self) -> String {
         self.queue.number()
+    }
+
+    /// Its name in sysfs.
+    pub fn name(&self) -> String {
+        self.queue.name()
+    }
+
+    /// The hierarchy of its groups.
+    pub fn hierarchy(&self) -> Option<&Hierarchy> {
+        self.hierarchy.as_ref()
     }
 
     /// Why there are no groups, if there are none.
@@ -81,8 +93,7 @@ fn group(group: GroupStatistics) -> GroupSample {
     let flow = |Counts { ios, bytes }: Counts| Flow { ios, bytes, ..Flow::default() };
     let [reads, writes] = group.counts;
     GroupSample {
-        // The root's own processes; the table needs a name for them.
-        path: if group.path.is_empty() { "(root)".to_owned() } else { group.path },
+        path: if group.path.is_empty() { ROOT.to_owned() } else { group.path },
         weight: group.weight,
         flows: [flow(reads), flow(writes)],
         outstanding: None,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use hoistway_experiment::{Exit, Measurement};
 
+mod exporter;
 pub mod json;
 mod kernel;
 mod playback;
@@ -22,6 +23,7 @@ mod shares;
 mod source;
 pub mod stat;
 pub mod table;
+mod trace;
 pub mod tree;
 
 use crate::arguments::Command;
@@ -45,7 +47,7 @@ use table::{History, Shown, Sort};
 /// `hoistway top`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hoistway top                                  the server at $HOISTWAY_CONTROL, or /run/hoistway/control.sock\n  hoistway top --control /run/h.sock -b -n 10   ten intervals as plain lines\n  hoistway top /dev/sda                         the kernel's scheduler and control groups\n  hoistway top hoistway-test-20261122-101500    play a stored result\n  hoistway top --speed 10 -- model:sata -s cfq --weights 100,800   play a simulated test at ten times its speed\n\nDUE% divides the device by weight among the groups that have requests waiting, none more than it can use; a group\nwithout waiting requests is due what it got. ISOL% is how much of that a group got. The kernel does not count waiting requests per group, so on a block device every group that does I/O\ncounts as waiting, and latencies are not known. DIFF is in percentage points; ! marks more than 5. INFL and QUEUED are\naverages. A util of 100% does not mean that a device with a queue depth above 1 is saturated.\nFor a server, the lines below the table say whether the device is saturated, and why a group does not get its share.\n\nKeys: q quit, s sort, p pause, + - interval, r show reads and writes separately, d next device, h help,\nEnter show tunables and reasons"
+    after_help = "Examples:\n  hoistway top                                  the server at $HOISTWAY_CONTROL, or /run/hoistway/control.sock\n  hoistway top --control /run/h.sock -b -n 10   ten intervals as plain lines\n  hoistway top /dev/sda                         the kernel's scheduler and control groups\n  hoistway top hoistway-test-20261122-101500    play a stored result\n  hoistway top --speed 10 -- model:sata -s cfq --weights 100,800   play a simulated test at ten times its speed\n  hoistway top --metrics tcp:127.0.0.1:9891     all block devices and their control groups, for Prometheus\n\nDUE% divides the device by weight among the groups that have requests waiting, none more than it can use; a group\nwithout waiting requests is due what it got. ISOL% is how much of that a group got. The kernel does not count waiting requests per group, so on a block device every group that does I/O\ncounts as waiting, and latencies are not known. DIFF is in percentage points; ! marks more than 5. INFL and QUEUED are\naverages. A util of 100% does not mean that a device with a queue depth above 1 is saturated.\nFor a server, the lines below the table say whether the device is saturated, and why a group does not get its share.\n\nKeys: q quit, s sort, p pause, + - interval, r show reads and writes separately, d next device, h help,\nEnter show tunables and reasons"
 )]
 pub struct TopArguments {
     /// What to watch: a block device, or a result directory of `hoistway test` [default: the server behind --control]
@@ -75,6 +77,9 @@ pub struct TopArguments {
     /// Playback speed of a test: seconds of the test shown per second
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
+    /// Serve the figures of TARGET, or of all block devices, to Prometheus: unix:PATH or tcp:ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["control", "iterations", "batch", "device", "format", "test"])]
+    metrics: Option<String>,
     /// Arguments of `hoistway test`, after `--`; its first run is played
     #[arg(last = true, value_name = "TEST")]
     test: Vec<OsString>,
@@ -99,6 +104,9 @@ enum Format {
 
 /// Runs the subcommand.
 pub fn run(arguments: &TopArguments, reporter: Reporter) -> Outcome {
+    if let Some(address) = &arguments.metrics {
+        return exporter::run(address, arguments.target.as_ref(), reporter);
+    }
     if !(arguments.speed > 0.0 && arguments.speed.is_finite()) {
         let what = format!("--speed {}: not above 0", arguments.speed);
         return Err(Error::usage(what, "write 10 to play ten seconds per second"));

@@ -197,7 +197,7 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
 }
 
 /// TCP that other machines can reach has to be allowed.
-fn plain(address: &Sourced<Address>, is_allowed: bool, problems: &mut Vec<Problem>) {
+pub(super) fn plain(address: &Sourced<Address>, is_allowed: bool, problems: &mut Vec<Problem>) {
     if let Address::Tcp(socket) = address.value
         && !socket.ip().is_loopback()
         && !is_allowed

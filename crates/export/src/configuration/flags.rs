@@ -345,6 +345,19 @@ fn at_address<T>(flag: &str, text: &str, read: impl FnOnce(super::reader::Reader
     }
 }
 
+/// The address of an endpoint for metrics, of a program that is no server: `unix:PATH`, or `tcp:ADDRESS:PORT` on the
+/// loopback interface, elsewhere with `,allow_plain=true`.
+///
+/// # Errors
+/// All errors in the text.
+pub fn metrics_address(text: &str) -> Result<Sourced<Address>, Vec<Problem>> {
+    let metrics = at_address("--metrics", text, file::metrics)?;
+    let metrics = metrics.ok_or_else(|| vec![neither("--metrics", text)])?;
+    let mut problems = Vec::new();
+    super::check::plain(&metrics.address, metrics.allow_plain, &mut problems);
+    if problems.is_empty() { Ok(metrics.address) } else { Err(problems) }
+}
+
 fn neither(flag: &str, text: &str) -> Problem {
     let help =
         format!("for example {flag} unix:/run/hoistway.sock, {flag} tcp:127.0.0.1:10809 or {flag} tcp:[::1]:10809");

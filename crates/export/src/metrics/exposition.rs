@@ -19,11 +19,11 @@ const BOUNDS_S: [f64; 19] = [
     10.0,
 ];
 
-type Labels<'a> = Vec<(&'static str, &'a str)>;
+pub(super) type Labels<'a> = Vec<(&'static str, &'a str)>;
 /// Name, meaning, unit and value of a figure of a device.
 type Figure = (&'static str, &'static str, Option<Unit>, fn(&ShardStatus) -> u64);
 /// A value with its labels.
-type Sample<'a, T> = (Labels<'a>, T);
+pub(super) type Sample<'a, T> = (Labels<'a>, T);
 
 /// The state of a server at one time.
 #[derive(Clone, Debug)]
@@ -291,11 +291,11 @@ fn buckets(times: &TimeHistogram) -> Vec<(f64, u64)> {
     buckets
 }
 
-fn seconds(ns: u64) -> f64 {
+pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn signed(value: u64) -> i64 {
+pub(super) fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
@@ -322,10 +322,10 @@ impl Collector for Process {
 }
 
 /// Writes one metric after the other.
-struct Writer<'a>(DescriptorEncoder<'a>);
+pub(super) struct Writer<'a>(pub(super) DescriptorEncoder<'a>);
 
 impl Writer<'_> {
-    fn metric<'s>(
+    pub(super) fn metric<'s>(
         &'s mut self,
         name: &'s str,
         help: &str,
@@ -335,7 +335,7 @@ impl Writer<'_> {
         self.0.encode_descriptor(name, help, unit, metric_type)
     }
 
-    fn gauge<'l, T: EncodeGaugeValue>(
+    pub(super) fn gauge<'l, T: EncodeGaugeValue>(
         &mut self,
         name: &str,
         help: &str,
@@ -346,7 +346,7 @@ impl Writer<'_> {
         samples.into_iter().try_for_each(|(labels, value)| metric.encode_family(&labels)?.encode_gauge(&value))
     }
 
-    fn counter<'l, T: prometheus_client::encoding::EncodeCounterValue>(
+    pub(super) fn counter<'l, T: prometheus_client::encoding::EncodeCounterValue>(
         &mut self,
         name: &str,
         help: &str,

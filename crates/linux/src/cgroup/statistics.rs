@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::{Hierarchy, Version};
+use super::{COST_WEIGHT, Hierarchy, Version};
 
 /// Groups deeper than this are not read.
 const DEPTH: usize = 8;
@@ -42,7 +42,8 @@ pub struct GroupStatistics {
 /// # Errors
 /// The mount cannot be read.
 pub fn groups(hierarchy: &Hierarchy, device: &str, scheduler: &str) -> io::Result<Vec<GroupStatistics>> {
-    let mut walk = Walk { hierarchy, device, scheduler, found: Vec::new() };
+    let has_cost_control = hierarchy.has_cost_control(device);
+    let mut walk = Walk { hierarchy, device, scheduler, has_cost_control, found: Vec::new() };
     walk.enter(&hierarchy.mount, DEPTH)?;
     walk.found.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(walk.found)
@@ -52,6 +53,7 @@ struct Walk<'a> {
     hierarchy: &'a Hierarchy,
     device: &'a str,
     scheduler: &'a str,
+    has_cost_control: bool,
     found: Vec<GroupStatistics>,
 }
 
@@ -76,7 +78,7 @@ impl Walk<'_> {
             group.counts.iter_mut().zip(below).for_each(|(own, below)| own.subtract(below));
         }
         let own = group.counts;
-        let weight = weight(self.hierarchy, directory, self.scheduler);
+        let weight = self.weight(directory);
         let has_done_something = own.iter().any(|counts| counts.ios > 0);
         if has_done_something || weight.is_some_and(|weight| weight != DEFAULT_WEIGHT) {
             let path = directory.strip_prefix(&self.hierarchy.mount).unwrap_or(directory).display().to_string();
@@ -85,6 +87,15 @@ impl Walk<'_> {
         let mut all = below;
         all.iter_mut().zip(own).for_each(|(sum, own)| sum.add(own));
         Ok(all)
+    }
+}
+
+impl Walk<'_> {
+    /// The group's weight in force: that of the scheduler, else that of io.cost.
+    fn weight(&self, directory: &Path) -> Option<u32> {
+        let of_cost = self.has_cost_control.then_some(COST_WEIGHT);
+        let file = self.hierarchy.weight_file(self.scheduler).or(of_cost)?;
+        weight(&read(directory, file), self.device)
     }
 }
 
@@ -104,11 +115,10 @@ fn read(directory: &Path, file: &str) -> String {
     fs::read_to_string(directory.join(file)).unwrap_or_default()
 }
 
-fn weight(hierarchy: &Hierarchy, directory: &Path, scheduler: &str) -> Option<u32> {
-    let text = read(directory, hierarchy.weight_file(scheduler)?);
-    // Version 1 writes `100`, version 2 `default 100`; a weight for one device has a line of its
-    // own.
-    text.lines().next()?.trim().trim_start_matches("default ").parse().ok()
+/// The weight in a file: version 1 writes `100`, version 2 `default 100`; the device may have a line of its own.
+fn weight(text: &str, device: &str) -> Option<u32> {
+    let own = text.lines().find_map(|line| line.strip_prefix(device)?.strip_prefix(' '));
+    own.or_else(|| text.lines().next()).map(|word| word.trim().trim_start_matches("default "))?.parse().ok()
 }
 
 /// Parses `MAJ:MIN Read N`, in one file for I/Os and one for bytes. BFQ has counters of its own;
@@ -193,7 +203,7 @@ mod tests {
         let counts = |ios, bytes| Counts { ios, bytes };
         let a = GroupStatistics {
             path: "a".into(),
-            weight: 300,
+            weight: 500,
             counts: [counts(1, 4096), counts(2, 8192)],
             limit: "wbps=1000".into(),
         };
