@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Weights that others set: systemd, runc, crun and Kubernetes write io.weight and io.bfq.weight.
- * These files belong to io.cost and to bfq, which tell nobody when a number changes. So this reads
+ * These files belong to io.cost and to bfq, which do not say when a number changes. So this reads
  * them as any program does, through a mount of the hierarchy of its own: at once for a new group,
  * and once a second while groups use a device of ours. cgroup.c chooses among the numbers.
  */
