@@ -7,7 +7,7 @@ mod experiments;
 
 use experiments::{KIB, MS, buffered_stream, experiment, random_reads, run};
 use hoistway_experiment::Machine;
-use hoistway_workload::job::{Amount, BlockSize, Mix, PerDirection, Think};
+use hoistway_workload::job::{Amount, BlockSize, Mix, Pattern, PerDirection, Think};
 
 /// The result of a scheduler: MB/s of the writer, mean and median latency of the reader in ms.
 struct Given {
@@ -67,5 +67,31 @@ fn p12_the_read_is_ten_times_faster_for_a_twentieth_of_the_writes() {
         let other = under(scheduler, true);
         let (times, kept) = (linus.median_ms / other.median_ms, other.written / linus.written);
         assert!(times >= 10.0 && kept >= least, "{scheduler}: {times:.1} times faster, {kept:.3} of the writes");
+    }
+}
+
+/// A writer above the limit of dirty pages that finds none that it could write, because all of them are on their
+/// way to the device or being read, waits for that: such a run did not end under linus and read-latency2.
+#[test]
+fn writers_end_that_find_nothing_to_write() {
+    let size = |bytes| Some(Amount::Bytes(bytes));
+    let blocks = |kib| PerDirection::all(BlockSize::Fixed(kib * KIB));
+    let load = buffered_stream(Mix::Write).with(|job| {
+        job.shape.block_sizes = blocks(1_024);
+        job.area.size = size(2 << 30);
+    });
+    let build = buffered_stream(Mix::ReadWrite { read_percent: 80 }).with(|job| {
+        job.shape.pattern = Pattern::Random { run: 4, repeat_offset: false };
+        job.shape.block_sizes = blocks(16);
+        job.area.size = size(100 << 20);
+        job.pacing.think = Think { time_ns: 10 * MS, blocks: 4, ..Think::default() };
+        job.threads = 4;
+    });
+    for scheduler in ["linus", "read-latency2"] {
+        let groups = vec![("build", 100, build.clone()), ("load", 100, load.clone())];
+        let mut question = experiment("ide2003", scheduler, groups);
+        question.machine = Machine::parse("era=2.4,memory_mib=256").unwrap();
+        (question.ramp_ns, question.runtime_ns) = (0, 5_000 * MS);
+        assert!(run(&question).groups.iter().all(|group| group.ios() > 0), "{scheduler}");
     }
 }

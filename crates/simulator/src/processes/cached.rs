@@ -31,7 +31,7 @@ enum Stage {
     Writing,
     /// Writes dirty pages of any file, because too many are dirty; `naps` says whether it sleeps
     /// afterwards.
-    WritingOthers { turn: Option<Turn>, naps: bool },
+    WritingOthers { turn: Option<Turn>, naps: bool, wrote: bool },
     /// Writes the dirty pages of its own range.
     Syncing { next_page: u64 },
     /// Waits until no page of its range is in write-back.
@@ -340,7 +340,7 @@ impl Processes {
                 Verdict::Pause(pause_ns) => return self.resume_at(number, now + pause_ns),
                 Verdict::Write { pages, naps } => {
                     let turn = self.memory.borrow_turn(pages);
-                    return self.enter(number, Stage::WritingOthers { turn, naps }, now, queue);
+                    return self.enter(number, Stage::WritingOthers { turn, naps, wrote: false }, now, queue);
                 }
             }
             return self.write(number, now, queue);
@@ -368,18 +368,18 @@ impl Processes {
     /// A throttled writer writes dirty pages of any file until it has written its quota.
     fn write_others(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let stage = std::mem::replace(&mut self.calls[number as usize].stage, Stage::Writing);
-        let Stage::WritingOthers { turn, naps } = stage else { return };
+        let Stage::WritingOthers { turn, naps, mut wrote } = stage else { return };
         let index = self.ios.process_of(number);
-        let has_turn = turn.is_some();
         if let Some(mut turn) = turn {
             let bio = self.bio_of(number, Operation::Write, Flags::NONE);
             let shape = self.write_shape(PageSubmitter::Call(number));
             while let Some(pages) = self.memory.next_of(&mut turn, now) {
+                wrote = true;
                 let file = turn.file;
                 let (bios, sleeps) = self.submit_pages(&bio, (file, pages), shape, now, queue);
                 self.has_submitted(index, bios, now);
                 if sleeps {
-                    self.calls[number as usize].stage = Stage::WritingOthers { turn: Some(turn), naps };
+                    self.calls[number as usize].stage = Stage::WritingOthers { turn: Some(turn), naps, wrote };
                     return;
                 }
             }
@@ -387,8 +387,9 @@ impl Processes {
         // Still above the limit, it counts as having used up its quota, which is smaller, so that
         // it checks again when it resumes; otherwise a new quota begins.
         self.processes[index].dirtied_pages = u64::from(self.memory.is_above_limit()) * 1_024;
+        // Without a page that it could write, it would check again at once, for ever.
         let resume_ns =
-            if naps || !has_turn { now + NAP_NS } else { self.host.idle_at(self.processes[index].cpu).max(now) };
+            if naps || !wrote { now + NAP_NS } else { self.host.idle_at(self.processes[index].cpu).max(now) };
         self.resume_at(number, resume_ns);
     }
 
