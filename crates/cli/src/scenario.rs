@@ -26,8 +26,10 @@ use hoistway_study::isolation::format as isolation;
 use hoistway_study::judge::format::{CellText, Grid, Part, Settings};
 
 /// The scenarios included in the program.
-pub const SHIPPED: [(&str, &str); 21] = [
+pub const SHIPPED: [(&str, &str); 23] = [
+    ("bonnie-2003", include_str!("../scenarios/bonnie-2003.toml")),
     ("cgroups-2008", include_str!("../scenarios/cgroups-2008.toml")),
+    ("contest-2003", include_str!("../scenarios/contest-2003.toml")),
     ("dbench-2019", include_str!("../scenarios/dbench-2019.toml")),
     ("everyday", include_str!("../scenarios/everyday.toml")),
     ("four-groups-2016", include_str!("../scenarios/four-groups-2016.toml")),

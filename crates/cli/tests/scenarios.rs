@@ -67,7 +67,9 @@ macro_rules! sound {
 }
 
 sound! {
+    bonnie_2003: "bonnie-2003";
     cgroups_2008: "cgroups-2008";
+    contest_2003: "contest-2003";
     dbench_2019: "dbench-2019";
     everyday: "everyday";
     four_groups_2016: "four-groups-2016";
@@ -126,4 +128,61 @@ fn figures_are_of_groups_that_there_are() {
     assert!(said.code == 2 && said.stderr.contains("there is no group 'c'"), "{}", said.stderr);
     let said = figures("lat_mx(a)");
     assert!(said.code == 2 && said.stderr.contains("did you mean 'lat_max'"), "{}", said.stderr);
+}
+
+/// The report of 2008 has I/O counts with per cent, and single runs in its appendix.
+#[test]
+fn counts_have_per_cent_and_each_repetition_its_row() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let step = ["test", "--quiet", "--no-store", "--scenario", "cgroups-2008:r-native", "--runtime", "2s"];
+    let more = ["--sets", "2", "--per-set", "--rates", "kib"];
+    let figures = ["--figures", "ios(high),ios_share(high),ios_share(middle),ios_share(low),bw(high)"];
+    let said = hoistway(directory.path(), &[&step[..], &more[..], &figures[..]].concat());
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let rows: Vec<Vec<&str>> = said.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0].last(), Some(&"KiB/s"), "{}", said.stdout);
+    assert_eq!(rows[1..].iter().map(|row| row[1]).collect::<Vec<_>>(), ["1", "2", "all"], "{}", said.stdout);
+    let number = |text: &str| text.trim_end_matches('%').parse::<f64>().expect("a number");
+    for row in &rows[1..] {
+        assert!((row[3..6].iter().map(|part| number(part)).sum::<f64>() - 100.0).abs() < 0.05, "{row:?}");
+        // 4 KiB each, in two seconds.
+        assert!((number(row[6]) - number(row[2]) * 2.0).abs() <= 2.0, "{row:?}");
+    }
+    let counts: Vec<f64> = rows[1..].iter().map(|row| number(row[2])).collect();
+    assert!(counts[0] != counts[1] && (counts[2] - (counts[0] + counts[1]) / 2.0).abs() <= 1.0, "{counts:?}");
+}
+
+/// Each phase has its rate and the processor time that the model charges for it.
+#[test]
+fn bonnie_has_its_own_lines() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let test = ["test", "model:ide2003", "--machine", "era=2.4,memory_mib=128", "-w", "bonnie:size=256m"];
+    let said = hoistway(
+        directory.path(),
+        &[&test[..], &["-s", "linus", "--no-store", "--quiet", "--format", "bonnie"]].concat(),
+    );
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let row: Vec<&str> = said.stdout.lines().nth(3).expect("a row").split_whitespace().collect();
+    assert_eq!(row[..2], ["linus", "256M"], "{}", said.stdout);
+    let figures: Vec<f64> = row[2..].iter().map(|text| text.parse().expect("a number")).collect();
+    let [write, write_used, rewrite, rewrite_used, read, read_used] = figures[..] else { panic!("{row:?}") };
+    // The disk's rows are 34 to 35 MB/s; rewriting reads and writes each byte.
+    assert!((20_000.0..40_000.0).contains(&write) && (20_000.0..40_000.0).contains(&read), "{row:?}");
+    assert!((5_000.0..20_000.0).contains(&rewrite), "{row:?}");
+    assert!([write_used, rewrite_used, read_used].iter().all(|used| (1.0..50.0).contains(used)), "{row:?}");
+}
+
+/// A device of 2.7 million requests a second waits for a single process, which a line says.
+#[test]
+fn a_line_tells_when_the_processes_were_the_limit() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let under = |threads: &str, device: &str| {
+        let test =
+            ["test", device, "-w", "randread:bs=4k,iodepth=256", "-s", "none", "--runtime", "20ms", "--ramp", "5ms"];
+        let said = hoistway(directory.path(), &[&test[..], &["--threads", threads, "--no-store", "--quiet"]].concat());
+        assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+        said.stdout.contains("they were the limit, not the device")
+    };
+    assert!(under("1", "model:nvme-tcp"), "666,667 requests a second at 1.5 us each");
+    assert!(!under("8", "model:nvme-tcp") && !under("1", "model:ssd"), "the device is the limit");
 }

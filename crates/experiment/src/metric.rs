@@ -27,6 +27,10 @@ pub enum Metric {
     DiscardBw,
     /// Requests per second of a group.
     Iops,
+    /// Number of requests of a group.
+    Ios,
+    /// Its part of the requests of all groups.
+    IosShare,
     /// Median latency.
     LatP50,
     /// 99th percentile of latency.
@@ -99,13 +103,15 @@ pub enum Scope {
 
 impl Metric {
     /// All metrics with their names, quantities and scopes.
-    pub const ALL: [(&'static str, Metric, Quantity, Scope); 27] = [
+    pub const ALL: [(&'static str, Metric, Quantity, Scope); 29] = [
         ("total_bw", Metric::TotalBw, Quantity::BytesPerSecond, Scope::Cell),
         ("total_iops", Metric::TotalIops, Quantity::Count, Scope::Cell),
         ("bw", Metric::Bw, Quantity::BytesPerSecond, Scope::Group),
         ("total_discard_bw", Metric::TotalDiscardBw, Quantity::BytesPerSecond, Scope::Cell),
         ("discard_bw", Metric::DiscardBw, Quantity::BytesPerSecond, Scope::Group),
         ("iops", Metric::Iops, Quantity::Count, Scope::Group),
+        ("ios", Metric::Ios, Quantity::Count, Scope::Group),
+        ("ios_share", Metric::IosShare, Quantity::Ratio, Scope::Group),
         ("lat_p50", Metric::LatP50, Quantity::Time, Scope::Either),
         ("lat_p99", Metric::LatP99, Quantity::Time, Scope::Either),
         ("lat_p999", Metric::LatP999, Quantity::Time, Scope::Either),
@@ -170,6 +176,17 @@ impl Metric {
             Metric::Bw => rate(cell, Some(index?), direction, bytes),
             Metric::DiscardBw => cell.groups.get(group?)?.discarded_bytes_per_s,
             Metric::Iops => rate(cell, Some(index?), direction, ios),
+            Metric::Ios => {
+                let index = index?;
+                crate::cell::over(&cell.runs, |run| count(run, Some(index), direction))
+            }
+            Metric::IosShare => {
+                let index = index?;
+                crate::cell::over(&cell.runs, |run| {
+                    let all = count(run, None, direction);
+                    if all > 0.0 { count(run, Some(index), direction) / all } else { 0.0 }
+                })
+            }
             Metric::LatP50 => latency(50.0)?,
             Metric::LatP99 => latency(99.0)?,
             Metric::LatP999 => latency(99.9)?,
@@ -216,6 +233,11 @@ fn bytes(group: &GroupMeasurement, direction: Option<IoDirection>) -> u64 {
 /// I/Os of a direction, or of all.
 fn ios(group: &GroupMeasurement, direction: Option<IoDirection>) -> u64 {
     direction.map_or_else(|| group.ios(), |direction| of_direction(group, direction).ios)
+}
+
+/// I/Os of a group, or of all.
+fn count(run: &Measurement, index: Option<usize>, direction: Option<IoDirection>) -> f64 {
+    selected(run, index).map(|group| ios(group, direction)).sum::<u64>() as f64
 }
 
 fn of_direction(group: &GroupMeasurement, direction: IoDirection) -> &Tally {

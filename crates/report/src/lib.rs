@@ -24,15 +24,19 @@
 //!
 //! ```text
 //! Results (measurements + plan + environment) -> cells -> table::classic, table::text, bars::shares, markdown, csv
+//!                                                      -> figures, bonnie
 //!                                                      -> json::result, json::fio (one run), page::html
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod bars;
+pub mod bonnie;
 pub mod compare;
 pub mod csv;
+pub mod figures;
 pub mod fio_json;
 pub mod fio_terse;
+mod grid;
 mod jobs;
 pub mod json;
 mod legend;

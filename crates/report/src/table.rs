@@ -3,14 +3,14 @@
 
 use std::fmt::Write;
 
-use hoistway_experiment::assertion::Column;
 use hoistway_experiment::cell::Cell;
 use hoistway_experiment::job::Amount;
 use hoistway_experiment::measurement::{Flag, GroupMeasurement};
-use hoistway_experiment::metric::{Metric, Quantity};
+use hoistway_experiment::metric::Metric;
 use hoistway_experiment::statistics::{Estimate, truncated_mean};
 use hoistway_experiment::{KernelEra, Percentile};
 
+use crate::grid::Grid;
 use crate::quantity::{self, decimals, half_width, mib, percent, scheduler, span, time, tunables};
 use crate::wrap;
 use crate::{Results, jobs, legend, winners};
@@ -158,46 +158,6 @@ impl Default for TextOptions {
     }
 }
 
-/// A table of selected figures: a row per workload, scheduler and thread count, rates in MiB/s.
-pub fn figures(results: &Results<'_>, columns: &[Column]) -> String {
-    let cells = results.cells();
-    let has_many = |of: fn(&Cell<'_>) -> String| cells.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]));
-    let workload: fn(&Cell<'_>) -> String = |cell| cell.workload.to_owned();
-    let threads: fn(&Cell<'_>) -> String = |cell| cell.threads.to_string();
-    // Properties that all rows share need no column.
-    let keys = [("workload", workload), ("NR", threads)].into_iter().filter(|(_, of)| has_many(*of));
-    let keys: Vec<_> = keys.collect();
-    let unit = |column: &Column| match column.quantity() {
-        Quantity::BytesPerSecond => " MiB/s",
-        _ => "",
-    };
-    let mut header = vec!["sched".to_owned()];
-    header.extend(keys.iter().map(|(name, _)| (*name).to_owned()));
-    header.extend(columns.iter().map(|column| format!("{}{}", column.title(), unit(column))));
-    header.push(String::new());
-    let mut grid = Grid::new(&header);
-    for cell in &cells {
-        let mut row = vec![scheduler(cell)];
-        row.extend(keys.iter().map(|(_, of)| of(cell)));
-        row.extend(columns.iter().map(|column| match column.of(cell) {
-            Some(value) => figure(column.quantity(), value),
-            None => "-".to_owned(),
-        }));
-        let marks = cell.flags.iter().filter(|flag| !matches!(flag, Flag::ShortWindow | Flag::NoShares));
-        row.push(marks.map(|flag| flag.label()).collect::<Vec<_>>().join(", "));
-        grid.row(row);
-    }
-    grid.show() + incomplete(results) + &verdicts(results)
-}
-
-/// A value without the unit of its column.
-fn figure(quantity: Quantity, value: f64) -> String {
-    match quantity {
-        Quantity::BytesPerSecond => format!("{:.*}", decimals(mib(value)), mib(value)),
-        _ => quantity::amount(quantity, value),
-    }
-}
-
 /// The text table: one block per workload.
 pub fn text(results: &Results<'_>, options: &TextOptions) -> String {
     let cells = results.cells();
@@ -209,11 +169,11 @@ pub fn text(results: &Results<'_>, options: &TextOptions) -> String {
     blocks.join("\n") + incomplete(results) + &verdicts(results)
 }
 
-fn incomplete(results: &Results<'_>) -> &'static str {
+pub(crate) fn incomplete(results: &Results<'_>) -> &'static str {
     if results.complete { "" } else { "incomplete: the test was interrupted; --resume runs the missing runs\n" }
 }
 
-fn verdicts(results: &Results<'_>) -> String {
+pub(crate) fn verdicts(results: &Results<'_>) -> String {
     let mut text = String::new();
     for verdict in results.verdicts {
         let word = match (verdict.is_inconclusive, verdict.ok) {
@@ -273,13 +233,14 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions, 
     text.push_str(&jobs_of(block, &options.percentiles));
     text.push_str(&in_force(block, options.width.unwrap_or(usize::MAX).min(IN_FORCE)));
     text.push_str(&wrapped(processors(block)));
+    text.push_str(&wrapped(processes(block)));
     text
 }
 
 /// The results of single jobs, below those of the groups.
 fn jobs_of(block: &[Cell<'_>], percentiles: &[f64]) -> String {
     let Some(table) = jobs::table(block, percentiles, JOB_ROWS) else { return String::new() };
-    let mut grid = Grid { rows: vec![table.header.clone()], names: table.names };
+    let mut grid = Grid::with_names(&table.header, table.names);
     table.rows.iter().for_each(|row| grid.row(row.clone()));
     let mut text = format!("{}\n{}", jobs::NOTE, grid.show());
     let omitted = jobs::omitted(&table);
@@ -475,63 +436,30 @@ fn processors(block: &[Cell<'_>]) -> String {
 /// Above this, work waits for processors most of the time.
 const SATURATED_PERCENT: u64 = 95;
 
-/// A table with left-aligned names in its first columns, right-aligned figures, and remarks in the
-/// last column.
-struct Grid {
-    rows: Vec<Vec<String>>,
-    names: usize,
-}
-
-impl Grid {
-    fn new(header: &[String]) -> Self {
-        Self { rows: vec![header.to_vec()], names: 1 }
-    }
-
-    fn row(&mut self, row: Vec<String>) {
-        self.rows.push(row);
-    }
-
-    fn widths(&self) -> Vec<usize> {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
-            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+/// Which runs were limited by their simulated processes: a process submits one I/O after the other, each in
+/// `submit_ns`. With `contention=1` the line of processors says it.
+fn processes(block: &[Cell<'_>]) -> String {
+    let mut text = String::new();
+    for cell in block {
+        let Some(run) = cell.runs.first().filter(|run| run.host == "simulator" && run.processors.is_none()) else {
+            continue;
         };
-        (0..columns).map(width).collect()
-    }
-
-    /// Leaves out as many of the `optional` columns before the remarks as do not fit: from the right, but the
-    /// left one of the last two, which is the median; returns their headings.
-    fn fit(&mut self, width: usize, optional: usize) -> Vec<String> {
-        let header = self.rows[0].clone();
-        let mut omitted: Vec<String> = Vec::new();
-        while omitted.len() < optional {
-            let widths = self.widths();
-            let used: usize = widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum();
-            let back = if optional - omitted.len() == 2 { 3 } else { 2 };
-            let Some(at) = widths.len().checked_sub(back).filter(|_| used > width + 2) else { break };
-            omitted.push(self.rows[0][at].clone());
-            self.rows.iter_mut().filter(|row| row.len() > at).for_each(|row| _ = row.remove(at));
+        let submit_ns = run.experiment.machine.submit_ns_in_force();
+        let is_direct = cell.plan_groups().all(|group| group.jobs.iter().all(|job| job.submission.direct));
+        let mut threads = run.groups.iter().flat_map(|group| &group.threads).filter(|thread| thread.ios > 0).peekable();
+        if !is_direct || submit_ns == 0 || threads.peek().is_none() {
+            continue;
         }
-        omitted.sort_by_key(|name| header.iter().position(|it| it == name));
-        omitted
-    }
-
-    fn show(&self) -> String {
-        let widths = self.widths();
-        let columns = widths.len();
-        let mut text = String::new();
-        for row in &self.rows {
-            let mut line = String::new();
-            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-                let _ = match column {
-                    0 => write!(line, "{cell:<width$}"),
-                    name if name < self.names => write!(line, "  {cell:<width$}"),
-                    last if last + 1 == columns => write!(line, "  {cell}"),
-                    _ => write!(line, "  {cell:>width$}"),
-                };
-            }
-            let _ = writeln!(text, "{}", line.trim_end());
+        if threads.all(|thread| thread.ios.saturating_mul(submit_ns) >= thread.elapsed_ns / 100 * SATURATED_PERCENT) {
+            let _ = writeln!(
+                text,
+                "processes: {} NR {}: each submits an I/O in {:.2} us and did nothing else: they were the limit, not the \
+                 device; --threads gives more of them",
+                cell.spec,
+                run.experiment.threads,
+                submit_ns as f64 / 1e3,
+            );
         }
-        text
     }
+    text
 }

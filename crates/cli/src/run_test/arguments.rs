@@ -435,8 +435,9 @@ pub struct OutputArguments {
 /// How results are shown.
 #[derive(Args, Debug, Clone)]
 pub struct ShowArguments {
-    /// Output format: text, classic, json, fio-json, csv, html, markdown, explain or figure (an SVG of share error
-    /// against throughput); to stdout, or to a file as FORMAT=FILE; repeatable [default: text]
+    /// Output format: text, classic, bonnie (its lines of a workload bonnie), json, fio-json, csv, html, markdown,
+    /// explain or figure (an SVG of share error against throughput); to stdout, or to a file as FORMAT=FILE; repeatable
+    /// [default: text]
     #[arg(long, value_name = "FORMAT[=FILE]")]
     pub format: Vec<String>,
     /// Write to this file instead of stdout
@@ -452,6 +453,12 @@ pub struct ShowArguments {
     /// example 'time(app),lat_max(app),late_share(video),total_bw@read'
     #[arg(long, value_name = "LIST")]
     pub figures: Option<String>,
+    /// With --figures: unit of rates [default: mib]
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub rates: Option<RatesName>,
+    /// With --figures: also a row for each repetition (--sets); --seed S --sets N repeats all of them exactly
+    #[arg(long)]
+    pub per_set: bool,
     /// Add a line with latencies for each group
     #[arg(long)]
     pub per_group_latency: bool,
@@ -469,6 +476,17 @@ impl ShowArguments {
             None => (text.as_str(), text.as_str(), self.output.clone()),
         })
     }
+}
+
+/// Unit of rates in figures.
+#[derive(ValueEnum, Copy, Clone, Debug, PartialEq, Eq)]
+pub enum RatesName {
+    /// MiB/s (fio 2: MB/s)
+    Mib,
+    /// KiB/s (fio 2: KB/s; bonnie++: K/sec)
+    Kib,
+    /// 1,000,000 bytes per second, as dd prints
+    Mb,
 }
 
 /// How progress is shown.

@@ -1,17 +1,18 @@
 //! Results in the requested forms:
-//! `--format text|classic|json|fio-json|csv|html|markdown|explain|figure[=FILE]`, `--output`.
+//! `--format text|classic|bonnie|json|fio-json|csv|html|markdown|explain|figure[=FILE]`, `--output`.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use hoistway_experiment::Matrix;
 use hoistway_experiment::assertion::Column;
+use hoistway_report::figures::{self, FigureOptions, RateUnit};
 use hoistway_report::table::TextOptions;
-use hoistway_report::{Results, csv, json, markdown, page, table, wrap};
+use hoistway_report::{Results, bonnie, csv, json, markdown, page, table, wrap};
 
 use super::store::write;
 use crate::exit::{Error, print};
-use crate::run_test::arguments::ShowArguments;
+use crate::run_test::arguments::{RatesName, ShowArguments};
 use hoistway_study::explain;
 
 /// Default percentiles of CSV files.
@@ -20,9 +21,10 @@ const CSV_PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];
 const MARKDOWN_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// The names of the formats.
-const FORMATS: [(&str, Format); 9] = [
+const FORMATS: [(&str, Format); 10] = [
     ("text", Format::Text),
     ("classic", Format::Classic),
+    ("bonnie", Format::Bonnie),
     ("json", Format::Json),
     ("fio-json", Format::FioJson),
     ("csv", Format::Csv),
@@ -39,6 +41,8 @@ pub enum Format {
     Text,
     /// iostest's table.
     Classic,
+    /// bonnie++'s lines.
+    Bonnie,
     /// The complete results.
     Json,
     /// All runs as jobs of one fio.
@@ -60,7 +64,7 @@ pub enum Format {
 pub struct Views {
     views: Vec<(Format, Option<PathBuf>)>,
     options: TextOptions,
-    columns: Vec<Column>,
+    figures: FigureOptions,
     percentiles: Option<Vec<f64>>,
     with_total: bool,
 }
@@ -107,13 +111,19 @@ impl Views {
         };
         let columns = arguments.figures.as_deref().map(Column::parse_list).transpose();
         let columns = columns.map_err(|wrong| Error::from(wrong).at("--figures"))?.unwrap_or_default();
-        Ok(Self { views, options, columns, percentiles, with_total: arguments.total })
+        let rates = match arguments.rates {
+            None | Some(RatesName::Mib) => RateUnit::MebibytesPerSecond,
+            Some(RatesName::Kib) => RateUnit::KibibytesPerSecond,
+            Some(RatesName::Mb) => RateUnit::MegabytesPerSecond,
+        };
+        let figures = FigureOptions { columns, rates, per_set: arguments.per_set };
+        Ok(Self { views, options, figures, percentiles, with_total: arguments.total })
     }
 
     /// Checks that every group of a figure is in the plan.
     pub fn check(&self, matrix: &Matrix) -> Result<(), Error> {
         let groups = matrix.workloads.iter().flat_map(|workload| &workload.groups);
-        let wrong = self.columns.iter().find_map(|column| column.check(groups.clone()).err());
+        let wrong = self.figures.columns.iter().find_map(|column| column.check(groups.clone()).err());
         wrong.map_or(Ok(()), |wrong| Err(Error::from(wrong).at("--figures")))
     }
 
@@ -144,9 +154,10 @@ impl Views {
     fn text(&self, format: Format, results: &Results<'_>, width: Option<usize>) -> Result<String, Error> {
         let percentiles = |usual: &[f64]| self.percentiles.clone().unwrap_or_else(|| usual.to_vec());
         Ok(match format {
-            Format::Text if !self.columns.is_empty() => table::figures(results, &self.columns),
+            Format::Text if !self.figures.columns.is_empty() => figures::table(results, &self.figures),
             Format::Text => table::text(results, &TextOptions { width, ..self.options.clone() }),
             Format::Classic => table::classic(results, self.with_total),
+            Format::Bonnie => bonnie::lines(results),
             Format::Json => format!("{}\n", json::result(results).document().trim_end()),
             Format::FioJson => json::fio(results, results.measurements).document(),
             Format::Csv => csv::table(results, &percentiles(&CSV_PERCENTILES)),

@@ -134,6 +134,8 @@ fn merge(mut step_arguments: TestArguments, user: &TestArguments, step: &Step) -
     own.output.show.total |= show.total;
     own.output.show.per_group_latency |= show.per_group_latency;
     own.output.show.explain |= show.explain;
+    own.output.show.per_set |= show.per_set;
+    own.output.show.rates = show.rates.or(own.output.show.rates);
     if show.figures.is_some() {
         own.output.show.figures.clone_from(&show.figures);
     }
