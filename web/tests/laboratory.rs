@@ -240,7 +240,7 @@ fn the_page_runs_from_any_web_host() {
     page.value("laboratory.setPace(13); document.getElementById('run').click()");
     page.wait("laboratory.isOver && document.querySelectorAll('.figures tbody tr').length === 6", SECONDS);
     // A story from its first step to its last.
-    page.value("document.getElementById('story').value = '4'; document.getElementById('story-begin').click()");
+    page.value("document.getElementById('story').value = '5'; document.getElementById('story-begin').click()");
     for step in 1.. {
         page.wait(&format!("document.getElementById('story-place').textContent.startsWith('Step {step} of') && (laboratory.isRunning || !document.getElementById('story-next').disabled)"), SECONDS);
         page.value("laboratory.setPace(13)");

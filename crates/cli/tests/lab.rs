@@ -356,7 +356,7 @@ fn every_story_is_told_to_its_end_and_its_claims_hold() {
     page.look((1400, 1000), false);
     page.open(&lab.address);
     let stories = page.value("document.getElementById('story').options.length").as_u64().unwrap();
-    assert_eq!(stories, 10);
+    assert_eq!(stories, 11);
     page.value(&format!("window.claims = {CLAIMS}"));
     for story in 0..stories {
         page.value(&format!(

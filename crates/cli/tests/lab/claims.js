@@ -43,6 +43,16 @@
       // bfq serves in turns, so that a window of half a second has more of one of them.
       { "3:1 at full throughput": ([, ...lanes]) => lanes.every((it) => near(it.a.got, 3 * it.b.got, 0.05)) && near(lanes[0].rate, lanes[1].rate, 0.05) && lanes.every(content) },
     ],
+    [ // Four groups, one of them a film
+      {
+        "the film waits a tenth of a second": ([cfq]) => cfq.film.p50 > 5e7 && cfq.film.got < 0.9,
+        "a few milliseconds": ([, bfq]) => bfq.film.p50 < 1e7 && bfq.film.got > 1.2,
+      },
+      {
+        "less than a millisecond": ([, , it]) => it.film.p50 < 1e6,
+        "more than twice as much": ([cfq, bfq, it]) => it.rate > 2 * bfq.rate && it.rate > 2 * cfq.rate,
+      },
+    ],
     [ // Why two readers of depth 1 cannot have 3:1 for free
       { "1:1, and that is what is due": ([none]) => near(none.a.got, none.b.got, 0.02) && content(none) },
       {

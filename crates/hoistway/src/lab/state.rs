@@ -134,8 +134,18 @@ pub enum What {
 }
 
 /// The options of a workload that a page may use: they touch no file.
-const WORKLOAD_OPTIONS: &[&str] =
-    &["bs", "size", "iodepth", "rw", "rwmixread", "direct", "thinktime", "fsync", "offset_increment"];
+const WORKLOAD_OPTIONS: &[&str] = &[
+    "bs",
+    "size",
+    "iodepth",
+    "rw",
+    "rwmixread",
+    "direct",
+    "thinktime",
+    "fsync",
+    "offset_increment",
+    "percentage_random",
+];
 /// The keys of a tenant's `more`.
 const MORE: &[&str] = &["ioprio", "threads", "cgroup"];
 /// The parameters of a model that a page may use: they take no memory.

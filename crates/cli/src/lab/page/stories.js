@@ -1,4 +1,4 @@
-// Ten guided stories. Each step starts a state, or changes the running one, and lets it run for a while.
+// Eleven guided stories. Each step starts a state, or changes the running one, and lets it run for a while.
 // `pace` is the place on the slider of speeds; the loads are those of the shipped scenarios.
 
 import { tenant } from "./state.js";
@@ -22,6 +22,12 @@ const interleaved = (schedulers) => on("sata", [
 const levels = (depth, schedulers) => on("ssd-lsi", [
   tenant("a", 60, depth, { more: "cgroup=root,ioprio=be/2" }),
   tenant("b", 20, depth, { more: "cgroup=root,ioprio=be/6" }),
+], schedulers, { machine: "era=3" });
+
+const fourGroups = (schedulers) => on("ssd-lsi", [
+  tenant("turns", 100, 4),
+  given("cycles", 100, "read:bs=64k,iodepth=4,percentage_random=10"),
+  given("film", 100, "read:bs=64k,thinktime=40ms,size=500m"),
 ], schedulers, { machine: "era=3" });
 
 export const STORIES = [
@@ -86,6 +92,19 @@ export const STORIES = [
       {
         text: "With 32 outstanding there is always something to choose from. wfq and paternoster serve both at the same time, choose only the order, and have 3:1 at full throughput, without idling. (They divide groups, so here the two are groups of weight 60 and 20.)",
         state: on("ssd-lsi", [tenant("a", 60, 32), tenant("b", 20, 32)], ["bfq:low_latency=0", "wfq", "paternoster"]), pace: 8, run_ms: 1500,
+      },
+    ],
+  },
+  {
+    title: "Four groups, one of them a film, 2016",
+    steps: [
+      {
+        text: "The experiment that both sides of 2016 agreed on, in short: one group reads at random, one nearly in sequence, one plays a film (64 KiB every 40 ms), all with the same weight. CFQ gives a group the device for a turn, and the film waits a tenth of a second for its own: it stutters. BFQ, in the right lane, has it served in a few milliseconds.",
+        state: fourGroups(["cfq@4.7", "bfq@v8r3"]), pace: 8, run_ms: 2500,
+      },
+      {
+        text: "Both pay with throughput, as only one group at a time is served. paternoster keeps requests of all three in the drive: the film waits less than a millisecond, and all together get more than twice as much. Throttling, the third proposal of 2016, is in the scenario four-groups-2016, with the starts of an application.",
+        state: fourGroups(["cfq@4.7", "bfq@v8r3", "paternoster"]), pace: 8, run_ms: 2500,
       },
     ],
   },
