@@ -2,8 +2,8 @@
 //! number of backlogged queues.
 //!
 //! ```text
-//! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [INSIDE [OUTSTANDING]]]]
-//! cargo run --release -p hoistway-testbed --example policy_cost -- batch NAME REQUESTS TURNS [ROUNDS]
+//! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES [TURNS [ROUNDS [GROUPS [INSIDE [OUTSTANDING]]]]]
+//! cargo run --release -p hoistway-testbed --example policy_cost -- batch NAME REQUESTS [TURNS [ROUNDS]]
 //! cargo run --release -p hoistway-testbed --example policy_cost -- calibrate
 //! cargo run --release -p hoistway-testbed --example policy_cost -- names
 //! ```
@@ -45,11 +45,11 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let number = |at: usize, default: u64| arguments.get(at).map_or(Some(default), |text| text.parse().ok());
-    let parsed = (arguments.first(), arguments.get(1), number(2, 0), number(3, 0), number(4, 1));
+    let parsed = (arguments.first(), arguments.get(1), number(2, 0), number(3, 100_000), number(4, 1));
     let (Some(what), Some(name), Some(queues @ 1..=100_000), Some(turns @ 1..), Some(rounds @ 1..)) = parsed else {
         eprintln!(
-            "usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [INSIDE [OUTSTANDING]]]]   (QUEUES up to 100000)\n       \
-             policy_cost batch NAME REQUESTS TURNS [ROUNDS]\n       policy_cost calibrate\n       policy_cost names"
+            "usage: policy_cost policy|queue NAME QUEUES [TURNS [ROUNDS [GROUPS [INSIDE [OUTSTANDING]]]]]   (QUEUES up to 100000, 100000 TURNS)\n       \
+             policy_cost batch NAME REQUESTS [TURNS [ROUNDS]]\n       policy_cost calibrate\n       policy_cost names"
         );
         return ExitCode::from(2);
     };
