@@ -224,7 +224,7 @@ impl GroupAccount {
 
     /// A queued request of `sectors` sectors was dispatched: [`GroupAccount::unqueue`] and
     /// [`GroupAccount::serve`].
-    #[inline(always)]
+    #[inline]
     pub const fn dispatch(&mut self, kind: Kind, is_sync: bool, sectors: u32) {
         if is_sync && matches!(kind, Kind::Read) {
             self.queued.add_sync_reads(1_u64.wrapping_neg());

@@ -28,6 +28,10 @@
 //! recursion or indirect call, because the same code runs under a spinlock in the kernel;
 //! `kernel/gate/run` checks the object code for all of these. Begin with [`Elevator`], then read
 //! `noop.rs`, the smallest policy.
+//!
+//! `#[inline(never)]` and `#[inline(always)]` stand only where the kernel's object needs them: a frame
+//! that is kept apart leaves a path below the gate's 512 bytes of stack, and without the others a
+//! request costs more instructions (`bench/policies/run`). Anything else is the compiler's choice.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]

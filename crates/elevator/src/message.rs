@@ -98,7 +98,6 @@ impl Messages {
     ///
     /// # Errors
     /// When memory is short.
-    #[inline(never)]
     pub fn try_new() -> Result<Self, NoMemory> {
         let mut ring = Vec::new();
         ring.try_reserve_exact(KEPT as usize).map_err(|_| NoMemory)?;

@@ -19,6 +19,8 @@
 //! `plugging.rs`: when the device is idled; `expire.rs`: how a turn ends. The forms differ in data
 //! only (`profile.rs`). Q1 to Q19 in comments are the quirks of
 //! docs/specifications/bfq.md, section 22.
+//!
+//! Inlining is forced or forbidden only where the kernel's stack or instructions need it (lib.rs).
 
 mod activation;
 mod actuator;

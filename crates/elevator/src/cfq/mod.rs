@@ -18,6 +18,8 @@
 //! turn, and what the device is idled for. The forms differ in data only (`profile.rs`). Section 14
 //! describes CFQ of 2.6.26; Q1 to Q22 are quirks of section 18, and D1 to D34 the differences of
 //! section 13.
+//!
+//! Inlining is forced or forbidden only where the kernel's stack or instructions need it (lib.rs).
 
 mod account;
 mod arrival;

@@ -18,7 +18,7 @@ pub struct Order {
 }
 
 impl Order {
-    #[inline(always)]
+    #[inline]
     pub fn try_new(slots: u32) -> Result<Self, NoMemory> {
         let (by_sector, fifo) = (SortedLinks::try_new(slots)?, Links::try_new(slots)?);
         Ok(Self { by_sector, fifo, head: List::EMPTY, round: List::EMPTY })
@@ -26,12 +26,12 @@ impl Order {
 
     // ---- the orders of a queue ----
 
-    #[inline(always)]
+    #[inline]
     pub fn add_by_sector(&mut self, queue: &mut Queue, slot: u32, first_sector: u64) -> bool {
         queue.pending.sort(&mut self.by_sector, slot, first_sector)
     }
 
-    #[inline(always)]
+    #[inline]
     pub fn remove_by_sector(&mut self, queue: &mut Queue, slot: u32) -> bool {
         queue.pending.unsort(&mut self.by_sector, slot)
     }
@@ -42,12 +42,12 @@ impl Order {
         self.remove_by_sector(queue, slot) && self.add_by_sector(queue, slot, first_sector)
     }
 
-    #[inline(always)]
+    #[inline]
     pub fn add_to_fifo(&mut self, queue: &mut Queue, slot: u32) -> bool {
         queue.pending.age(&mut self.fifo, slot)
     }
 
-    #[inline(always)]
+    #[inline]
     pub fn remove_from_fifo(&mut self, queue: &mut Queue, slot: u32) -> bool {
         queue.pending.unage(&mut self.fifo, slot)
     }

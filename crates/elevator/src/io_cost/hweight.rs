@@ -152,7 +152,6 @@ const ABSENT_GROUP: &Group = &Group::ABSENT;
 /// A separate function, because the kernel's stack is too small to hold a copy of a group in the
 /// caller as well.
 #[cold]
-#[inline(never)]
 fn reset_scratch(scratch: &mut Group) -> &mut Group {
     *scratch = Group::ABSENT;
     scratch

@@ -64,7 +64,6 @@ impl IoCost {
 
     /// Activates a group, with half a period of budget. False if it must not become active, because
     /// an ancestor or a descendant is.
-    #[inline(never)]
     fn activate(&mut self, group: GroupId, now: Nanos) -> bool {
         let period_index = self.period.index();
         let entry = self.groups.at_mut(group);
@@ -103,7 +102,6 @@ impl IoCost {
 
     /// Whether the group has the budget for a bio. A lender that is short of budget takes back the
     /// weight that it needs.
-    #[inline(never)]
     fn fits(&mut self, group: GroupId, absolute: Vtime, vnow: Vtime, now: Nanos) -> bool {
         let (_, share) = self.groups.shares(group);
         let entry = self.groups.at(group);
@@ -192,7 +190,6 @@ impl IoCost {
 
     /// Pays debts, then releases waiting bios in order as far as the budget allows, then sets a
     /// timer for the next one.
-    #[inline(never)]
     pub(super) fn wake(&mut self, group: GroupId, now: Nanos) {
         let vnow = self.clock.at(now);
         if self.groups.at(group).debt.is_owed() {
@@ -259,7 +256,6 @@ impl IoCost {
 
     /// Sets the timer to when the budget will cover the debt or the first waiting bio. It fires a
     /// little late, so that several bios are released at a time.
-    #[inline(never)]
     fn arm(&mut self, group: GroupId, vnow: Vtime, now: Nanos) {
         let (by_weight, by_use) = self.groups.shares(group);
         let entry = self.groups.at(group);

@@ -16,6 +16,8 @@
 //!
 //! Read `issue.rs` first, then `period.rs`. `clock.rs` is the budget's unit, `model.rs` the cost of
 //! an I/O.
+//!
+//! Inlining is forced or forbidden only where the kernel's stack or instructions need it (lib.rs).
 
 mod active;
 mod bios;
@@ -390,7 +392,6 @@ impl IoCost {
     // A separate function that writes the message in place, because a message is 128 bytes, and the
     // kernel's stack is small.
     #[cold]
-    #[inline(never)]
     fn write_note(&mut self, group: Option<GroupId>, now: Nanos, text: &'static str, numbers: &[u64]) {
         let Some(message) = self.messages.begin(now, text) else { return };
         message.group = group;

@@ -159,7 +159,6 @@ impl IoCost {
         self.period.set_margins(self.base_rate);
     }
 
-    #[inline(never)]
     pub(super) fn end_period(&mut self, now: Nanos) {
         let vnow = self.clock.at(now);
         if ahead(vnow, self.period.start_vtime()) <= 0 {
@@ -181,7 +180,6 @@ impl IoCost {
     }
 
     /// Stops the clock if no group is active. True if it did.
-    #[inline(never)]
     pub(super) fn stop_if_idle(&mut self, now: Nanos) -> bool {
         if !self.active.is_empty() {
             return false;
@@ -195,7 +193,6 @@ impl IoCost {
 
     /// Before a period is judged, pays debts and releases waiting bios as far as the groups'
     /// budgets allow.
-    #[inline(never)]
     pub(super) fn wake_all(&mut self, now: Nanos) {
         let mut next = self.active.first();
         for _ in 0..self.active.len() {
@@ -210,7 +207,6 @@ impl IoCost {
 
     /// Updates statistics and delays, and deactivates groups that did nothing. Returns the device
     /// time used in us, and the number of groups in debt or delayed.
-    #[inline(never)]
     fn visit_all(&mut self, vnow: Vtime, now: Nanos) -> (u64, u32) {
         let (mut used_us, mut debtors) = (0u64, 0u32);
         let mut next = self.active.first();
@@ -242,7 +238,6 @@ impl IoCost {
         self.update_delay(group, share, now);
     }
 
-    #[inline(never)]
     pub(super) fn deactivate(&mut self, group: GroupId, now: Nanos) {
         let entry = self.groups.at_mut(group);
         if !entry.is_active {
@@ -258,7 +253,6 @@ impl IoCost {
     }
 
     /// Determines which groups could lend, which are short, and whose I/O is late.
-    #[inline(never)]
     fn survey(&mut self, vnow: Vtime, now: Nanos) -> Survey {
         let mut survey = Survey::default();
         let mut next = self.active.first();

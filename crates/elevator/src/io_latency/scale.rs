@@ -216,7 +216,6 @@ impl IoLatency {
     }
 
     #[cold]
-    #[inline(never)]
     fn write_note(&mut self, group: GroupId, now: Nanos, text: &'static str, [first, second]: [u64; 2]) {
         if let Some(message) = self.messages.begin(now, text) {
             message.group = Some(group);

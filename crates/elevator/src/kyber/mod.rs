@@ -368,7 +368,6 @@ impl Kyber {
         self.take_with_token(domain, queue)
     }
 
-    #[inline(never)]
     fn take_with_token(&mut self, domain: Domain, queue: HardwareQueue) -> Option<u32> {
         let slot = self.take_flushed(domain, queue)?;
         *self.token_of.at_mut(slot) = Some(domain);
@@ -378,7 +377,6 @@ impl Kyber {
         Some(slot)
     }
 
-    #[inline(never)]
     fn is_staged(&self, domain: Domain, queue: HardwareQueue) -> bool {
         self.occupied_of(domain, queue, 0).is_some()
     }
@@ -391,7 +389,6 @@ impl Kyber {
     }
 
     #[cold]
-    #[inline(never)]
     fn wait_for_token(&mut self, domain: Domain, queue: HardwareQueue, now: Nanos) {
         let text = match domain {
             Domain::Read => "READ throttled",
@@ -426,7 +423,6 @@ impl Kyber {
 
     /// Flushes all staged requests of a domain from the software queues, in the order of their
     /// indices.
-    #[inline(never)]
     fn flush(&mut self, domain: Domain, queue: HardwareQueue) {
         for _ in 0..self.software_queues {
             let Some(list) = self.occupied_of(domain, queue, 0) else { return };

@@ -13,6 +13,8 @@
 //! insert -> sorted[class, direction] + fifo[class, direction] -> choose -> take -> host
 //!
 //! Read [`choose`] first: it is the whole rule inside a class. The rest is bookkeeping.
+//!
+//! Inlining is forced or forbidden only where the kernel's stack or instructions need it (lib.rs).
 
 mod check;
 mod counting;

@@ -6,6 +6,8 @@
 //! at its group's virtual time. A strict order also keeps the tags of children that have nothing
 //! queued, while they have requests in flight and for a while after the last one has ended. Thus it
 //! can tell whether others lead them (Hedayati et al. 2019, MQFQ).
+//!
+//! Inlining is forced or forbidden only where the kernel's stack or instructions need it (lib.rs).
 
 mod sole;
 mod standing;

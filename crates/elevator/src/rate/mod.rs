@@ -15,6 +15,8 @@
 //!
 //! Read `bucket.rs` first, which is the arithmetic; `lanes.rs` are the lists of waiting bios. A bio is
 //! charged when it goes and not before, so that no level lets bios gather behind it that go at once.
+//!
+//! Inlining is forced or forbidden only where the kernel's stack or instructions need it (lib.rs).
 
 mod bucket;
 mod lanes;

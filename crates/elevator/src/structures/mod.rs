@@ -7,6 +7,8 @@
 //! order of arrival). Misuse (a slot that is already linked, a slot that is not, an index out of
 //! range) changes nothing and returns `false` or `None`. Keys are plain `u64` values; the caller
 //! gives them a meaning.
+//!
+//! Inlining is forced or forbidden only where the kernel's stack or instructions need it (lib.rs).
 
 pub mod array;
 pub mod bitmap;

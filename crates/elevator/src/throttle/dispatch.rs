@@ -44,7 +44,6 @@ impl Throttle {
     }
 
     /// Whether a new bio may pass a level at once; if so, it is charged there.
-    #[inline(never)]
     fn passes(&mut self, group: GroupId, direction: Direction, charge: Option<u64>, now: Ticks) -> bool {
         // If it may not, the state of best-effort limits may change, and it is tried again; this
         // happens once at most.
@@ -69,7 +68,6 @@ impl Throttle {
         false
     }
 
-    #[inline(never)]
     fn hold(&mut self, id: BioId, bio: &Bio, bytes: u32, group: GroupId, node: Node, now: Ticks) -> Verdict {
         if !self.nodes.is_free(id.0) {
             self.violations = self.violations.saturating_add(1);
@@ -351,7 +349,7 @@ impl Throttle {
     }
 
     /// Places a group among the pending ones by its dispatch time `at`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn requeue_pending(&mut self, group: GroupId, at: Ticks) {
         self.no_longer_pending(group);
         let queue = self.queue_above(group);

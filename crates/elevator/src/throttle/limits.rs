@@ -135,7 +135,6 @@ impl Throttle {
     }
 
     /// Recomputes the best-effort limits of all groups by the present rules.
-    #[inline(never)]
     pub(super) fn set_all_low(&mut self) {
         for index in 0..self.groups.len() {
             if self.groups.at(index).is_online {
@@ -170,7 +169,6 @@ impl Throttle {
 
     /// Recomputes in which groups and directions bios must be checked, and applies the thresholds
     /// of groups to their descendants.
-    #[inline(never)]
     pub(super) fn refresh_rules(&mut self, now: Ticks) {
         // Parents need not have smaller ids than their children: repeat at most as often as the
         // tree is deep.
@@ -185,7 +183,7 @@ impl Throttle {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn refresh_group(&mut self, group: GroupId, now: Ticks) -> bool {
         if !self.groups.at(group.0).is_online {
             return false;

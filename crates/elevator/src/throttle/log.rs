@@ -42,7 +42,6 @@ impl Throttle {
     // ---- one direction of a group ----
 
     #[cold]
-    #[inline(never)]
     pub(super) fn log_slice(&mut self, event: SliceEvent, group: GroupId, direction: Direction, now: Ticks) {
         let text = match event {
             SliceEvent::Started => lettered!(direction, "new slice start={0} end={1} jiffies={2}"),
@@ -57,7 +56,6 @@ impl Throttle {
     }
 
     #[cold]
-    #[inline(never)]
     pub(super) fn log_trim(&mut self, trimmed: Trimmed, group: GroupId, direction: Direction, now: Ticks) {
         let text = lettered!(direction, "trim slice nr={0} bytes={1i} io={2i} start={3} end={4} jiffies={5}");
         let slice = self.groups.at(group.0).slices.of(direction);
@@ -68,7 +66,6 @@ impl Throttle {
 
     /// A bio is about to wait at a group.
     #[cold]
-    #[inline(never)]
     pub(super) fn log_bio(&mut self, bio: &Bio, group: GroupId, now: Ticks) {
         let direction = bio.direction();
         let text = lettered!(direction, "bio. bdisp={0} sz={1} bps={2} iodisp={3} iops={4} queued={5}/{6}");
@@ -88,7 +85,6 @@ impl Throttle {
     /// A round of a service queue begins. Nothing waits at the top, so its numbers are those of the
     /// whole device.
     #[cold]
-    #[inline(never)]
     pub(super) fn log_round(&mut self, queue: u32, now: Ticks) {
         let (mut reads, mut writes) = (0u64, 0u64);
         let is_top = queue >= self.groups.len();
@@ -104,13 +100,11 @@ impl Throttle {
     }
 
     #[cold]
-    #[inline(never)]
     pub(super) fn log_moved(&mut self, queue: u32, moved: u32, now: Ticks) {
         self.write(self.owner_of(queue), "bios disp={0}", now, [moved.into(), 0, 0, 0, 0, 0, 0, 0]);
     }
 
     #[cold]
-    #[inline(never)]
     pub(super) fn log_timer(&mut self, queue: u32, at: Ticks, now: Ticks) {
         let numbers = [at.saturating_sub(now), now, 0, 0, 0, 0, 0, 0];
         self.write(self.owner_of(queue), "schedule timer. delay={0} jiffies={1}", now, numbers);
@@ -125,7 +119,6 @@ impl Throttle {
 
     /// The limits in force after a change.
     #[cold]
-    #[inline(never)]
     pub(super) fn log_limits(&mut self, group: GroupId, now: Ticks) {
         let [read, write] = DIRECTIONS.map(|direction| self.limit_at(group, direction, self.scale_at(now)));
         let numbers = [read.bytes_per_s, write.bytes_per_s, shown_ios(read), shown_ios(write), 0, 0, 0, 0];
@@ -133,19 +126,16 @@ impl Throttle {
     }
 
     #[cold]
-    #[inline(never)]
     pub(super) fn log_upgrade(&mut self, now: Ticks) {
         self.write(None, "upgrade to max", now, [0; NUMBERS]);
     }
 
     #[cold]
-    #[inline(never)]
     pub(super) fn log_downgrade(&mut self, now: Ticks) {
         self.write(None, "downgrade, scale {0}", now, [self.state.scale, 0, 0, 0, 0, 0, 0, 0]);
     }
 
     #[cold]
-    #[inline(never)]
     pub(super) fn log_idle(&mut self, group: GroupId, is_idle: bool, now: Ticks) {
         let text = "avg_idle={0i}, idle_threshold={1i}, bad_bio={2}, total_bio={3}, is_idle={4}, scale={5}";
         let idle_stats = &self.groups.at(group.0).idle_stats;
@@ -157,7 +147,6 @@ impl Throttle {
 
     /// The baselines just calculated, one line per size.
     #[cold]
-    #[inline(never)]
     pub(super) fn log_baselines(&mut self, now: Ticks) {
         let text = "Latency bucket {0}: read latency={1i}, read valid={2}, write latency={3i}, write valid={4}";
         for size in 0..BUCKETS {

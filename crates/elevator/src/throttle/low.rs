@@ -142,7 +142,6 @@ impl Throttle {
 
     /// Changes to MAX: groups may use their absolute limits, and timers that are due now re-examine
     /// waiting bios.
-    #[inline(never)]
     pub(super) fn upgrade(&mut self, now: Ticks) {
         if self.is_traced() {
             self.log_upgrade(now);
@@ -157,7 +156,6 @@ impl Throttle {
 
     // The next two are separate functions: inlined, they would need more stack than is allowed.
 
-    #[inline(never)]
     fn make_pending_due(&mut self, now: Ticks) {
         for index in 0..self.groups.len() {
             if self.groups.at(index).is_pending {
@@ -166,7 +164,6 @@ impl Throttle {
         }
     }
 
-    #[inline(never)]
     pub(super) fn arm_pending(&mut self, now: Ticks) {
         for queue in 0..=self.groups.len() {
             if self.pending.at(queue).first().is_some() {
@@ -179,7 +176,6 @@ impl Throttle {
 
     /// Considers a change to LOW if the leaf misses its best-effort limit; called with its bio, at
     /// most once per slice.
-    #[inline(never)]
     pub(super) fn consider_downgrade(&mut self, group: GroupId, now: Ticks) {
         let slice = self.clock.slice;
         let entry = self.groups.at(group.0);
@@ -241,7 +237,6 @@ impl Throttle {
     }
 
     /// Halves the scale; at zero, all groups are held to their best-effort limits.
-    #[inline(never)]
     fn downgrade(&mut self, now: Ticks) {
         let slice = self.clock.slice;
         self.state.scale /= 2;

@@ -283,7 +283,6 @@ impl Throttle {
 
     /// Called when `hierarchy` changes, which changes the parents of service queues: groups with
     /// waiting bios become pending in other queues, and all are examined again.
-    #[inline(never)]
     fn refile_pending(&mut self, settings: Settings, now: Ticks) {
         for group in (0..self.groups.len()).map(GroupId) {
             self.no_longer_pending(group);

@@ -194,7 +194,6 @@ impl Wbt {
     }
 
     #[cold]
-    #[inline(never)]
     fn write_note(&mut self, now: Nanos, text: &'static str, numbers: &[u64]) {
         let Some(message) = self.messages.begin(now, text) else { return };
         for (place, number) in message.numbers.iter_mut().zip(numbers) {
