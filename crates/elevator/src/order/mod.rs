@@ -367,13 +367,6 @@ impl Order {
                 node.in_flight = node.in_flight.wrapping_add(1);
             }
             let (tag, parent) = (node.tag, node.parent);
-            if still_waits && group.ready.change_key_of_only(&mut self.ready, at, tag) {
-                if parent == ROOT {
-                    return;
-                }
-                at = self.node_of(parent);
-                continue;
-            }
             let was_ready = group.ready.remove(&mut self.ready, at);
             if still_waits {
                 group.ready.insert(&mut self.ready, at, tag);
