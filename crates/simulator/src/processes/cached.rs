@@ -104,7 +104,6 @@ impl Processes {
     pub(super) fn resume_due(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if self.calls[number as usize].resumes_at == now {
             self.calls[number as usize].resumes_at = NEVER;
-            self.flusher.wakes_napper(number);
             self.resume(number, now, queue);
         }
     }

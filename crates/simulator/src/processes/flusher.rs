@@ -31,8 +31,6 @@ pub(super) struct Flusher {
     avoids_congestion: bool,
     /// 2.6: it waits for congestion to end.
     is_keeping_off: bool,
-    /// 2.6: calls to be resumed when congestion ends. No call is added at present.
-    nappers: Vec<u32>,
     was_congested: bool,
 }
 
@@ -47,7 +45,6 @@ impl Flusher {
             reads_4k_bios: machine.raw_4k_bios,
             avoids_congestion: machine.era == KernelEra::Linux26,
             is_keeping_off: false,
-            nappers: Vec::new(),
             was_congested: false,
         }
     }
@@ -65,28 +62,20 @@ impl Flusher {
         self.reads_4k_bios
     }
 
-    /// A call is resumed and no longer waits for congestion to end.
-    pub(super) fn wakes_napper(&mut self, io: u32) {
-        self.nappers.retain(|napper| *napper != io);
-    }
-
-    /// Whether anything waits for congestion to end.
+    /// Whether it waits for congestion to end.
     #[inline]
     pub(super) fn watches_congestion(&self) -> bool {
-        self.is_keeping_off || !self.nappers.is_empty()
+        self.is_keeping_off
     }
 }
 
 impl Processes {
-    /// Resumes the flusher and the calls that wait for congestion, if it has ended.
+    /// Resumes the flusher if it waits for congestion that has ended.
     pub(super) fn look_at_congestion(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let is_congested = queue.is_congested(Direction::Write);
         let has_ended = std::mem::replace(&mut self.flusher.was_congested, is_congested) && !is_congested;
         if !has_ended {
             return;
-        }
-        while let Some(io) = self.flusher.nappers.pop() {
-            self.resume_at(io, now);
         }
         if std::mem::take(&mut self.flusher.is_keeping_off) {
             self.flush(now, queue);
