@@ -62,7 +62,10 @@ impl Tracer {
         if let Some((journal, _)) = &mut self.settings {
             journal.keep(&switch, None)?;
         }
-        let trace = BlockTrace::start(name)?;
+        let trace = BlockTrace::start(name).inspect_err(|_| {
+            // It may have begun, and its records cannot be read: it would cost for nothing. The journal has the switch.
+            let _ = std::fs::write(&switch, "0");
+        })?;
         locked(&self.traces).insert(name.to_owned(), trace);
         Ok(())
     }

@@ -158,11 +158,11 @@ mod tests {
     fn neither_requests_nor_groups_take_memory_without_end() {
         let mut times = ServiceTimes::default();
         for sector in 0..2 * OPEN_MAX as u64 {
-            times.add(&event(Kind::Issued, 0, sector * 8, 4096, sector));
+            times.add(&event(Kind::Issued, 0, sector * 8, 4096, sector + 1));
         }
         assert_eq!((times.open.len(), times.lost()), (OPEN_MAX, OPEN_MAX as u64));
         for sector in 0..2 * OPEN_MAX as u64 {
-            times.add(&event(Kind::Completed, 9, sector * 8, 4096, sector));
+            times.add(&event(Kind::Completed, 9, sector * 8, 4096, sector + 1));
         }
         assert!(times.open.is_empty());
         assert_eq!(times.all().count(), 2 * GROUPS_MAX + 1, "the last is group 0");
