@@ -8,7 +8,7 @@ use super::{is_default, is_one, is_zero};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Area {
-    /// File or device that the job names; if empty, [`Job::area_name`] generates one.
+    /// File or device that the job names; if empty, [`Job::area_name`](super::Job::area_name) generates one.
     pub file: String,
     /// Directory of generated files; empty means the host's default.
     pub directory: String,

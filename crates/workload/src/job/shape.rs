@@ -19,7 +19,7 @@ pub struct Shape {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub centre_millionths: Option<u32>,
     /// Whether random I/Os visit every block once per pass (fio without `norandommap`), as far as
-    /// [`Job::uses_random_map`] and [`Job::trims_to_map`] allow.
+    /// [`Job::uses_random_map`](super::Job::uses_random_map) and [`Job::trims_to_map`](super::Job::trims_to_map) allow.
     pub random_map: bool,
     /// Percentage of the I/Os of a random pattern that draw a new offset, per direction; the rest
     /// continue from the last one.
