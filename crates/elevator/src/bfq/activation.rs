@@ -31,6 +31,7 @@ impl Bfq {
     /// Prepares a queue that just got its first request while not busy: its budget, and whether its
     /// weight is raised. The caller then puts it on the trees (`enter_busy`) and asks whether it
     /// preempts the queue in service (`ends_turn_in_service`).
+    #[inline(never)]
     pub(super) fn prepare_busy(&mut self, queue: u32, slot: u32) -> BusyTransition {
         let arrival = self.judge_arrival(queue, slot);
         let is_in_time = self.is_in_time(queue);
@@ -106,6 +107,7 @@ impl Bfq {
         self.count_busy(queue);
     }
 
+    #[inline(never)]
     fn count_busy(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         state.marks.set(Marks::BUSY);
@@ -134,13 +136,14 @@ impl Bfq {
     }
 
     /// The queue has nothing queued any more; it may have requests in flight.
-    #[inline]
+    #[inline(always)]
     pub(super) fn leave_busy(&mut self, queue: u32, on_expiration: bool) {
         self.count_idle(queue);
         self.deactivate(queue, true, on_expiration);
         self.release_idle(queue);
     }
 
+    #[inline(never)]
     fn count_idle(&mut self, queue: u32) {
         self.log_queue(queue, "del from busy", &[]);
         self.busy.change(self.schedule.entity(queue).class, false);
@@ -154,6 +157,7 @@ impl Bfq {
         account.dequeues = account.dequeues.wrapping_add(1);
     }
 
+    #[inline(never)]
     fn release_idle(&mut self, queue: u32) {
         if self.queues.at(queue).dispatched == 0 {
             self.stop_pending(queue);
@@ -164,6 +168,7 @@ impl Bfq {
 
     /// Whether the queue that became busy preempts the queue in service. The trees then determine
     /// the next queue.
+    #[inline(never)]
     pub(super) fn ends_turn_in_service(&self, queue: u32, wants_preempt: bool) -> bool {
         let served = self.in_service;
         if served == NIL || served == queue {

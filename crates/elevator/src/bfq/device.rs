@@ -28,7 +28,7 @@ pub struct Device {
 }
 
 impl Device {
-    #[inline]
+    #[inline(always)]
     pub fn new(configuration: &Configuration) -> Self {
         let (is_rotational, tags) = (configuration.rotational, configuration.depth.requests);
         let flash_queues = !is_rotational;
@@ -87,14 +87,14 @@ impl Device {
     // ---- whether it queues commands ----
 
     /// A request is about to leave, while `queued` wait. Whether [`Device::sample`] may learn from it.
-    #[inline]
+    #[inline(always)]
     pub fn sees(&mut self, queued: u32) -> bool {
         self.deepest = self.deepest.max(self.in_driver);
         self.queues != Some(true) && self.in_driver.wrapping_add(queued) > TOO_FEW
     }
 
     /// Counts a sample; after enough of them, decides by whether more than `above` requests were in flight at a time.
-    #[inline]
+    #[inline(always)]
     pub fn sample(&mut self, above: u8) {
         let seen = self.samples;
         self.samples = seen.wrapping_add(1);

@@ -32,7 +32,7 @@ impl Measurement {
     }
 
     /// A request of the turn in service is dispatched.
-    #[inline]
+    #[inline(always)]
     pub fn dispatched(&mut self, id: RequestId) {
         if self.waits_for_dispatch {
             (self.waits_for_dispatch, self.measured) = (false, Some(id));
@@ -112,6 +112,7 @@ impl InjectState {
 
 impl Bfq {
     /// The queue to inject from while the device is idled for the queue in service; NIL = none.
+    #[inline(never)]
     pub(super) fn choose_for_injection(&mut self) -> u32 {
         let served = self.in_service;
         match self.profile.injection.method {
@@ -235,6 +236,7 @@ impl Bfq {
     }
 
     /// The measured request completed.
+    #[inline(never)]
     pub(super) fn learn_injection(&mut self, queue: u32) {
         let (took_ns, is_injected) = self.injection.end(self.clock.ns);
         let (in_driver, deepest) = (self.device.in_driver(), self.device.deepest());

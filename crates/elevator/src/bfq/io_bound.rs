@@ -25,13 +25,13 @@ impl Boundness {
     }
 
     /// The queue was idle for so long until now.
-    #[inline]
+    #[inline(always)]
     pub const fn add_idle(&mut self, idle_ns: Nanos) {
         self.idle_ns = self.idle_ns.wrapping_add(idle_ns);
     }
 
     /// Whether it was idle for at most a fifth of the window; of a long one only the half counts from now on.
-    #[inline]
+    #[inline(always)]
     pub const fn judge(&mut self, clock: &Clock) -> bool {
         let total = clock.since(self.start_ns);
         let is_bound = self.idle_ns.saturating_mul(5) <= total;

@@ -15,20 +15,20 @@ pub struct Order {
 }
 
 impl Order {
-    #[inline]
+    #[inline(always)]
     pub fn try_new(slots: u32) -> Result<Self, NoMemory> {
         Ok(Self { by_sector: SortedLinks::try_new(slots)?, fifo: Links::try_new(slots)?, direct: List::EMPTY })
     }
 
     // ---- the two orders of a queue ----
 
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, queue: &mut Queue, slot: u32, first_sector: u64) -> bool {
         queue.pending.sort_inline(&mut self.by_sector, slot, first_sector) && queue.pending.age(&mut self.fifo, slot)
     }
 
     /// Removes a slot from both orders. `INLINE` saves a call where the stack allows it.
-    #[inline]
+    #[inline(always)]
     pub fn remove<const INLINE: bool>(&mut self, queue: &mut Queue, slot: u32) -> bool {
         queue.pending.unage(&mut self.fifo, slot)
             && if INLINE {

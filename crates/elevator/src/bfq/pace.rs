@@ -29,7 +29,7 @@ impl Pace {
         (self.busy_since_ticks, self.service_sectors) = (now_ticks, 0);
     }
 
-    #[inline]
+    #[inline(always)]
     pub const fn count_service(&mut self, sectors: u32, now_ticks: u64) {
         if self.service_sectors == 0 {
             self.first_io_ticks = now_ticks;
@@ -38,7 +38,7 @@ impl Pace {
     }
 
     /// Whether it has been served for longer than this in its busy period.
-    #[inline]
+    #[inline(always)]
     pub fn is_served_for(&self, span_ticks: u64, clock: &Clock) -> bool {
         self.service_sectors > 0 && clock.is_past(self.first_io_ticks.wrapping_add(span_ticks))
     }

@@ -59,6 +59,7 @@ impl Bfq {
     }
 
     /// An async queue that was silent for a while is raised as if it were sync.
+    #[inline(never)]
     pub(super) fn raise_async(&mut self, queue: u32) {
         let silent_until = self.queues.at(queue).raising.since_ticks.wrapping_add(self.clock.spans.async_arrivals);
         if !self.settings.low_latency || !self.clock.is_past(silent_until) {
@@ -73,7 +74,7 @@ impl Bfq {
 
     /// A request of the queue in service was dispatched: checks whether its raising ends, and
     /// updates its weight.
-    #[inline]
+    #[inline(always)]
     pub(super) fn update_raising(&mut self, queue: u32) {
         let (entity, state) = (self.schedule.entity(queue), self.queues.at(queue));
         let is_in_force = entity.weight > entity.original_weight;
@@ -92,6 +93,7 @@ impl Bfq {
         }
     }
 
+    #[inline(never)]
     fn reconsider_raising(&mut self, queue: u32) {
         if self.queues.at(queue).is_raised() {
             self.end_raising_in_time(queue);
@@ -130,6 +132,7 @@ impl Bfq {
 
     /// Ends the raising of a soft real-time queue. If the queue was interactive before, it is
     /// raised as such again for the rest of that period.
+    #[inline(never)]
     pub(super) fn end_soft_real_time(&mut self, queue: u32) {
         let raising = self.queues.at(queue).raising;
         let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());

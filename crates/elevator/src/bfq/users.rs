@@ -21,57 +21,57 @@ pub struct Users {
 
 impl Users {
     /// No issuer uses the queue; messages call it by this issuer.
-    #[inline]
+    #[inline(always)]
     pub const fn none(issuer: u32) -> Self {
         Self { count: 0, candidates: 0, owner: NIL, issuer, merges_into: NIL }
     }
 
-    #[inline]
+    #[inline(always)]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    #[inline]
+    #[inline(always)]
     pub const fn candidates(&self) -> u32 {
         self.candidates
     }
 
     /// The only issuer that uses the queue, or NIL.
-    #[inline]
+    #[inline(always)]
     pub const fn owner(&self) -> u32 {
         self.owner
     }
 
-    #[inline]
+    #[inline(always)]
     pub const fn has_owner(&self) -> bool {
         self.owner != NIL
     }
 
     /// The issuer whose name appears in messages.
-    #[inline]
+    #[inline(always)]
     pub const fn issuer(&self) -> u32 {
         self.issuer
     }
 
     /// The queue that its issuers move to with their next request, or NIL.
-    #[inline]
+    #[inline(always)]
     pub const fn merges_into(&self) -> u32 {
         self.merges_into
     }
 
-    #[inline]
+    #[inline(always)]
     pub const fn is_to_merge(&self) -> bool {
         self.merges_into != NIL
     }
 
     /// `more` issuers use the queue.
-    #[inline]
+    #[inline(always)]
     pub const fn join(&mut self, more: u32) {
         self.count = self.count.wrapping_add(more);
     }
 
     /// An issuer no longer uses it; the claims of the last one end. False, without effect, if there was none.
-    #[inline]
+    #[inline(always)]
     pub const fn leave(&mut self) -> bool {
         if self.count == 0 {
             return false;
@@ -84,46 +84,46 @@ impl Users {
     }
 
     /// Keeps the queue in use while it is moved; [`Self::release`] ends that, and no claim with it.
-    #[inline]
+    #[inline(always)]
     pub const fn hold(&mut self) {
         self.count = self.count.wrapping_add(1);
     }
 
-    #[inline]
+    #[inline(always)]
     pub const fn release(&mut self) {
         self.count = self.count.saturating_sub(1);
     }
 
     /// The queue becomes this issuer's.
-    #[inline]
+    #[inline(always)]
     pub const fn own(&mut self, context: u32) {
         self.owner = context;
     }
 
     /// The queue becomes this issuer's, and messages call it by its name.
-    #[inline]
+    #[inline(always)]
     pub const fn own_by_name(&mut self, context: u32) {
         (self.owner, self.issuer) = (context, context);
     }
 
     /// No issuer is the only one of the queue.
-    #[inline]
+    #[inline(always)]
     pub const fn share(&mut self) {
         self.owner = NIL;
     }
 
     /// Its issuers move to another queue with their next requests.
-    #[inline]
+    #[inline(always)]
     pub const fn schedule_merge(&mut self, target: u32) {
         self.merges_into = target;
     }
 
-    #[inline]
+    #[inline(always)]
     pub const fn add_candidate(&mut self) {
         self.candidates = self.candidates.wrapping_add(1);
     }
 
-    #[inline]
+    #[inline(always)]
     pub const fn drop_candidate(&mut self) {
         self.candidates = self.candidates.saturating_sub(1);
     }

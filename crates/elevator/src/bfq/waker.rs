@@ -41,18 +41,18 @@ impl Waking {
     pub const NONE: Self = Self { waker: NIL, tentative: (NIL, 0), detections: 0, since_ns: 0, woken: List::EMPTY };
 
     /// The waker, or NIL.
-    #[inline]
+    #[inline(always)]
     pub const fn waker(&self) -> u32 {
         self.waker
     }
 
-    #[inline]
+    #[inline(always)]
     pub const fn has_waker(&self) -> bool {
         self.waker != NIL
     }
 
     /// The queue has this waker from now on, or none (NIL). Returns the one before.
-    #[inline]
+    #[inline(always)]
     pub(super) const fn replace_waker(&mut self, waker: u32) -> u32 {
         core::mem::replace(&mut self.waker, waker)
     }
@@ -63,12 +63,12 @@ impl Waking {
     }
 
     /// The queues that it wakes.
-    #[inline]
+    #[inline(always)]
     pub const fn woken(&self) -> &List {
         &self.woken
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn woken_mut(&mut self) -> &mut List {
         &mut self.woken
     }
