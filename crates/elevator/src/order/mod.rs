@@ -367,17 +367,28 @@ impl Order {
                 node.in_flight = node.in_flight.wrapping_add(1);
             }
             let (tag, parent) = (node.tag, node.parent);
-            let was_ready = group.ready.remove(&mut self.ready, at);
             if still_waits {
-                group.ready.insert(&mut self.ready, at, tag);
-            } else if counts && (was_ready || group.busy.remove(&mut self.busy, at)) {
-                group.busy.insert(&mut self.busy, at, tag);
+                self.move_ready(at, parent, tag);
+            } else if group.ready.remove(&mut self.ready, at) || group.busy.remove(&mut self.busy, at) {
+                if counts {
+                    group.busy.insert(&mut self.busy, at, tag);
+                }
             }
             if parent == ROOT {
                 return;
             }
-            still_waits = !group.ready.is_empty();
+            still_waits = !self.groups.at(parent).ready.is_empty();
             at = self.node_of(parent);
+        }
+    }
+
+    /// Gives a backlogged child of a group its new tag. Apart, for the bound on the stack.
+    #[inline(never)]
+    fn move_ready(&mut self, child: u32, parent: u32, tag: u64) {
+        let ready = &mut self.groups.at_mut(parent).ready;
+        if !ready.change_key_of_only(&mut self.ready, child, tag) {
+            ready.remove(&mut self.ready, child);
+            ready.insert(&mut self.ready, child, tag);
         }
     }
 

@@ -101,6 +101,9 @@ impl Order {
 
     fn against_siblings(&mut self, node: u32, lead: Lead, now: Nanos) -> Standing {
         let Node { tag, inverse_weight, parent, in_flight, .. } = *self.nodes.at(node);
+        if self.groups.at(parent).busy.is_empty() {
+            return Standing::InOrder;
+        }
         let allowed = lead.span(inverse_weight, in_flight);
         for _ in 0..self.nodes.len() {
             let group = self.groups.at_mut(parent);
