@@ -1,6 +1,7 @@
 //! Whether the machine is quiet enough for figures that depend on when processes run.
 
 use std::fs;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Share of all processors' time above which other work counts. The margins of the tests are 5 % of their figures and
@@ -8,6 +9,9 @@ use std::time::Duration;
 const SHARE_MAX: f64 = 0.1;
 /// How long the processors are watched: a hundred ticks of two processors.
 const WATCHED: Duration = Duration::from_millis(500);
+
+/// Tests of one program measure one after the other: the servers and clients of one would be others to the next.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// What `measure` finds, if other processes leave the processors alone before and after it; otherwise nothing, and a line
 /// says that the test is left out.
@@ -19,6 +23,7 @@ pub fn undisturbed<T>(test: &str, measure: impl FnOnce() -> T) -> Option<T> {
         }
         share <= SHARE_MAX
     };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if !is_quiet() {
         return None;
     }
