@@ -369,10 +369,8 @@ impl Order {
             let (tag, parent) = (node.tag, node.parent);
             if still_waits {
                 self.move_ready(at, parent, tag);
-            } else if group.ready.remove(&mut self.ready, at) || group.busy.remove(&mut self.busy, at) {
-                if counts {
-                    group.busy.insert(&mut self.busy, at, tag);
-                }
+            } else if (group.ready.remove(&mut self.ready, at) || group.busy.remove(&mut self.busy, at)) && counts {
+                group.busy.insert(&mut self.busy, at, tag);
             }
             if parent == ROOT {
                 return;
