@@ -1,5 +1,5 @@
-//! Pending events whose times arrive in any order, of a simulated host or of a device with many
-//! parts: a calendar wheel with a bitmap, a heap for events beyond the wheel's
+//! Pending events of a simulated host, or of a device with many parts; their times arrive in any
+//! order. A calendar wheel with a bitmap, a heap for events beyond the wheel's
 //! horizon, and a sorted list of the events of the earliest bucket.
 //!
 //! * Guarantee: events come out by (time, order of insertion); nothing else breaks a tie.

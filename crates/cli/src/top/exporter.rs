@@ -40,7 +40,7 @@ const GROUPS_MAX: usize = 1_000;
 const MISSED: f64 = 0.95;
 /// A device that is idle for more than this part of the time is not saturated.
 const IDLE: f64 = 0.05;
-/// The group of requests whose cgroup is not known or gone.
+/// The label of requests if their cgroup was removed, or the kernel did not say which one it was.
 const GONE: &str = "(gone)";
 
 /// Serves until a signal.

@@ -49,8 +49,8 @@ pub struct FlashLayout {
     pub gc_low: u64,
     /// Free superblocks at which writes of the host wait for garbage collection.
     pub gc_reserve: u64,
-    /// Capacity whose page mapping is simulated, in MiB; higher addresses use it again from its
-    /// start.
+    /// The page mapping is simulated for this capacity, in MiB. Higher addresses are taken modulo this
+    /// capacity.
     pub simulated_mib: u64,
 }
 

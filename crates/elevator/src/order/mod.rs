@@ -222,7 +222,7 @@ impl Order {
         }
     }
 
-    /// The group whose child the queue of an issuer is.
+    /// The parent of the queues of this group's issuers.
     const fn home(&self, group: GroupId) -> u32 {
         if group.0 == ROOT { self.own } else { group.0 }
     }

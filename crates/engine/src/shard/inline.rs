@@ -28,9 +28,9 @@ pub(super) struct Inline {
     /// I/Os that exceeded the inline budget of a turn.
     deferred: Vec<InlineIo>,
     done: Vec<(RequestId, i32)>,
-    /// Volumes whose fsync had nothing to do.
+    /// Volumes in memory: their fsync is done at once, and is reported with the other results.
     synced: Vec<u32>,
-    /// Volumes whose file ends too early for a write, and the bytes that are left of each.
+    /// A write was behind the end of these volumes' files; how many bytes each volume still has.
     cut: Vec<(u32, u64)>,
 }
 
@@ -97,7 +97,7 @@ impl Inline {
         self.done = done;
     }
 
-    /// Takes a volume whose fsync had nothing to do.
+    /// Takes a volume whose fsync is to be reported.
     pub(super) fn next_synced(&mut self) -> Option<u32> {
         self.synced.pop()
     }

@@ -118,7 +118,7 @@ impl Sockets {
         }
     }
 
-    /// The next socket with output to send, in the order in which they became so; it is clean then.
+    /// Takes the socket that has had output to send for longest.
     #[inline]
     pub(super) fn next_dirty(&mut self) -> Option<u32> {
         let index = self.dirty.pop_front()?;

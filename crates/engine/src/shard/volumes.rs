@@ -267,8 +267,8 @@ impl Worker {
     }
 }
 
-/// A worker's files on the volumes, opened and closed as volumes come and go. A file whose I/O
-/// blocks is in `blocking` alone.
+/// The files through which a worker reaches the volumes. It opens a file when a volume comes, and closes
+/// it when the volume goes. A file whose I/O blocks is in `blocking` alone.
 #[derive(Default)]
 pub(super) struct OwnFiles {
     files: Vec<Option<OwnFile>>,

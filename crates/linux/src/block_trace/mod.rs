@@ -54,7 +54,7 @@ pub struct BlockTrace {
 #[derive(Debug)]
 struct Relay {
     file: File,
-    /// The beginning of a record whose rest has not been read.
+    /// The first bytes of a record that has been read only in part.
     unfinished: Vec<u8>,
 }
 

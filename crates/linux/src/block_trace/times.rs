@@ -28,7 +28,7 @@ pub const BOUNDS_NS: [u64; 19] = [
 ];
 /// Requests in the device at a time: more than the tags of any.
 const OPEN_MAX: usize = 65_536;
-/// Groups whose times are kept apart; those of further ones count for group 0.
+/// The number of groups that have times of their own; the times of all others count for group 0.
 const GROUPS_MAX: usize = 4_096;
 
 /// Reads or writes.

@@ -53,7 +53,7 @@ impl HostWork {
         Self { costs, is_free, is_never_busy: is_free && !waits_otherwise, shares_cpus, free_at: vec![0; cpus] }
     }
 
-    /// The CPUs of a host whose time the simulated processors keep.
+    /// For a host whose processors are simulated: they keep the time, so here no CPU is ever busy.
     pub(super) fn elsewhere(costs: HostCosts, cpus: usize) -> Self {
         Self { costs, is_free: false, is_never_busy: true, shares_cpus: false, free_at: vec![0; cpus] }
     }
@@ -98,7 +98,7 @@ impl HostWork {
         self.occupy(cpu, now, self.costs.copy_ns(bytes))
     }
 
-    /// Submits `bios` bios, the last of which has the elevator's lock until `lock_free_at`. Returns
+    /// Submits `bios` bios; the last one holds the elevator's lock until `lock_free_at`. Returns
     /// when the process may continue.
     #[inline]
     pub(super) fn submits(&mut self, cpu: u32, bios: u32, lock_free_at: Nanos, now: Nanos) -> Nanos {

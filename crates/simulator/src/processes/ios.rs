@@ -49,7 +49,7 @@ impl Ios {
         }
     }
 
-    /// Begins an I/O of which nothing has been submitted yet.
+    /// Begins an I/O; none of its bios has been submitted yet.
     pub(super) fn begin(&mut self, io: u32, state: IoInFlight, rest: IoRemainder, deadline_ns: Option<Nanos>) {
         self.all[io as usize] = state;
         if self.remainders.is_empty() {

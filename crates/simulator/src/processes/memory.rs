@@ -109,7 +109,7 @@ impl Memory {
         self.write_back.dirtier(file)
     }
 
-    /// A turn in which a throttled writer writes up to `pages` pages of any file.
+    /// A throttled writer writes up to `pages` pages, of any file, in the turn that this returns.
     pub(super) fn borrow_turn(&mut self, pages: u64) -> Option<Turn> {
         self.write_back.borrow_turn(pages)
     }
