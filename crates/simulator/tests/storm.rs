@@ -7,7 +7,7 @@
 use hoistway_simulator::{Storm, StormReport};
 
 const BIOS: u64 = 10_000;
-const REQUESTS: u64 = 100_000;
+const REQUESTS: u64 = 50_000;
 /// Bios of a storm, and requests in all, for a pair of policy and limiter.
 const BIOS_OF_A_PAIR: u64 = 1_500;
 const REQUESTS_OF_A_PAIR: u64 = 10_000;
