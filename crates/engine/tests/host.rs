@@ -4,7 +4,7 @@
 mod quiet;
 
 use hoistway_engine::EngineHost;
-use hoistway_experiment::{Experiment, Group, Host, SchedulerSpec, ShareUnit, Unattended, Weight};
+use hoistway_experiment::{Experiment, Group, Host, Unattended, Weight};
 use hoistway_workload::job::{BlockSize, Engine, Mix, Pattern, PerDirection};
 use hoistway_workload::program::{Dbench, StartUp, Video};
 use hoistway_workload::{Job, Program};
@@ -28,21 +28,12 @@ fn job(mix: Mix, iodepth: u32) -> Job {
 fn experiment(target: &str, scheduler: &str, weights: &[u32], job: &Job) -> Experiment {
     let group =
         |&weight: &u32| Group::new(format!("g{weight}"), Weight::new(weight).expect("a weight"), vec![job.clone()]);
+    let groups: Vec<Group> = weights.iter().map(group).collect();
     Experiment {
-        target: target.to_owned(),
-        workload: "test".to_owned(),
-        scheduler: scheduler.parse::<SchedulerSpec>().expect("a scheduler"),
-        groups: weights.iter().map(group).collect(),
-        threads: 1,
-        set: 1,
-        seed: 1,
         runtime_ns: 1_000_000_000,
         ramp_ns: 100_000_000,
         device_depth: Some(8),
-        queue_requests: None,
-        share_unit: ShareUnit::Bytes,
-        limiters: Vec::new(),
-        machine: hoistway_experiment::Machine::default(),
+        ..Experiment::new(target, "test", scheduler.parse().expect("a scheduler"), groups)
     }
 }
 

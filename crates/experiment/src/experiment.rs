@@ -97,6 +97,40 @@ impl Experiment {
     /// than any run, and small enough not to overflow sums.
     pub const UNTIL_DONE_NS: Nanos = 1 << 50;
 
+    /// One run of these groups on a target until their jobs are done: without limiters, with seed 1,
+    /// the host's own depths and no ramp. Change the other fields as needed.
+    pub fn new(
+        target: impl Into<String>,
+        workload: impl Into<String>,
+        scheduler: SchedulerSpec,
+        groups: impl Into<GroupList>,
+    ) -> Self {
+        Self {
+            target: target.into(),
+            workload: workload.into(),
+            scheduler,
+            limiters: Vec::new(),
+            groups: groups.into(),
+            threads: 1,
+            set: 1,
+            seed: 1,
+            runtime_ns: Self::UNTIL_DONE_NS,
+            ramp_ns: 0,
+            device_depth: None,
+            queue_requests: None,
+            share_unit: ShareUnit::Bytes,
+            machine: Machine::default(),
+        }
+    }
+
+    /// The same run of one group alone: the others keep their places and have no jobs.
+    #[must_use]
+    pub fn alone(mut self, group: usize) -> Self {
+        let others = self.groups.iter_mut().enumerate().filter(|(other, _)| *other != group);
+        others.for_each(|(_, group)| group.jobs.clear());
+        self
+    }
+
     /// Checks what can be checked without a host: lengths, counts, groups.
     pub fn check(&self) -> Result<(), Diagnostic> {
         if self.runtime_ns == 0 {

@@ -188,25 +188,10 @@ pub(crate) mod tests {
     use hoistway_workload::Job;
 
     use super::*;
-    use crate::{Group, ShareUnit, Weight};
+    use crate::{Group, Weight};
 
     pub(crate) fn experiment_of(groups: Vec<Group>) -> Experiment {
-        Experiment {
-            target: "t".into(),
-            workload: "w".into(),
-            scheduler: "none".parse().unwrap(),
-            groups: groups.into(),
-            threads: 1,
-            set: 1,
-            seed: 1,
-            runtime_ns: 100,
-            ramp_ns: 0,
-            device_depth: None,
-            queue_requests: None,
-            share_unit: ShareUnit::Bytes,
-            limiters: Vec::new(),
-            machine: crate::Machine::default(),
-        }
+        Experiment { runtime_ns: 100, ..Experiment::new("t", "w", "none".parse().unwrap(), groups) }
     }
 
     fn job(name: &str, threads: u32, phase: u32) -> Job {

@@ -430,21 +430,12 @@ mod tests {
         });
         let group = |name, jobs| Group::new(name, hoistway_experiment::Weight::DEFAULT, jobs);
         let groups = [group("a", vec![job.clone()]), group("b", vec![job]), group("c", vec![bounded])];
+        let scheduler = hoistway_experiment::SchedulerSpec::named(CURRENT);
         let experiment = Experiment {
-            target: "/dev/x".into(),
-            workload: "drr".into(),
-            scheduler: hoistway_experiment::SchedulerSpec::named(CURRENT),
-            limiters: Vec::new(),
-            groups: groups.into(),
             threads: 2,
-            set: 1,
-            seed: 1,
             runtime_ns: 3_000_000_000,
             ramp_ns: 500_000_000,
-            device_depth: None,
-            queue_requests: None,
-            share_unit: hoistway_experiment::ShareUnit::Bytes,
-            machine: hoistway_experiment::Machine::default(),
+            ..Experiment::new("/dev/x", "drr", scheduler, groups.to_vec())
         };
         let target = Target { path: "/dev/x".into(), first_byte: 0, size_bytes: 96 << 20, is_ours: false };
         let text = job_file(&experiment, 1, &target).unwrap();

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! ```
-//! use hoistway_experiment::{Experiment, Group, Host, Machine, ShareUnit, Unattended, Weight};
+//! use hoistway_experiment::{Experiment, Group, Host, Unattended, Weight};
 //! use hoistway_simulator::Simulator;
 //! use hoistway_workload::job::Pattern;
 //! use hoistway_workload::{Engine, Job};
@@ -21,21 +21,11 @@
 //!     job.times.runtime_ns = Some(1 << 40);
 //! });
 //! let group = |path: &str, weight| Group::new(path, Weight::new(weight).unwrap(), vec![job.clone()]);
+//! let groups = vec![group("a", 100), group("b", 300)];
 //! let experiment = Experiment {
-//!     target: "model:ssd,queue_depth=8".to_owned(),
-//!     workload: "example".to_owned(),
-//!     scheduler: "wfq".parse().unwrap(),
-//!     limiters: Vec::new(),
-//!     groups: vec![group("a", 100), group("b", 300)].into_iter().collect(),
-//!     threads: 1,
-//!     set: 1,
-//!     seed: 1,
 //!     runtime_ns: 50_000_000,
 //!     ramp_ns: 5_000_000,
-//!     device_depth: None,
-//!     queue_requests: None,
-//!     share_unit: ShareUnit::Bytes,
-//!     machine: Machine::default(),
+//!     ..Experiment::new("model:ssd,queue_depth=8", "example", "wfq".parse().unwrap(), groups)
 //! };
 //! let measurement = Simulator::default().run(&experiment, &mut Unattended).unwrap();
 //! let [a, b] = [0, 1].map(|group| measurement.groups[group].ios() as f64);

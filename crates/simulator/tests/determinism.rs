@@ -227,8 +227,7 @@ fn core_5_littles_law_holds_for_every_device_and_depth() {
 #[test]
 fn core_1_removing_a_process_leaves_the_offsets_of_the_other_alone() {
     let both = short("ssd", "noop", 20 * MS, vec![("a", 100, random_reads(1)), ("b", 100, mixed(8))]);
-    let mut alone = both.clone();
-    alone.groups[1].jobs.clear();
+    let alone = both.clone().alone(0);
     let mut other = both.clone();
     other.seed = 2;
     let offsets = |question: &Experiment| {

@@ -5,7 +5,7 @@
 //! docs/specifications/harness.md, section 8.4.
 
 use hoistway_experiment::job::{Amount, BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
-use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit, Weight, solo};
+use hoistway_experiment::{Experiment, Group, SchedulerSpec, Weight, solo};
 
 use crate::device::{Device, HostKind};
 
@@ -220,20 +220,10 @@ impl Probe {
             scheduler = scheduler.with("nomerges", "2");
         }
         Experiment {
-            target: device.name.clone(),
-            workload: self.name(),
-            scheduler,
-            limiters: Vec::new(),
-            groups: self.groups(load).into(),
-            threads: 1,
             set: timing.first_set + set,
-            seed: 1,
             runtime_ns: timing.step_ns,
             ramp_ns: timing.ramp_ns,
-            device_depth: None,
-            queue_requests: None,
-            share_unit: ShareUnit::Bytes,
-            machine: Machine::default(),
+            ..Experiment::new(device.name.clone(), self.name(), scheduler, self.groups(load))
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use hoistway_block::random::fnv1a64;
 use hoistway_device::Model;
-use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit, Weight};
+use hoistway_experiment::{Experiment, Group, SchedulerSpec, Weight};
 
 use super::cells::{AREA, REAL_AREA_BYTES};
 use super::runs::Bench;
@@ -79,21 +79,10 @@ fn overwriting(target: &str) -> Result<Experiment, Error> {
     let text = format!("dsw:bs=128k,iodepth=32,size={REAL_AREA_BYTES},loops={PASSES}");
     let mut jobs = workloads::of_name(&text, &[])?.1;
     jobs.iter_mut().for_each(|job| AREA.clone_into(&mut job.area.file));
+    let groups = vec![Group::new(KEY, Weight::DEFAULT, jobs)];
     Ok(Experiment {
-        target: target.to_owned(),
-        workload: KEY.to_owned(),
-        scheduler: SchedulerSpec::named("none"),
-        limiters: Vec::new(),
-        groups: vec![Group::new(KEY, Weight::DEFAULT, jobs)].into(),
-        threads: 1,
-        set: 1,
         seed: fnv1a64(KEY.as_bytes()),
-        runtime_ns: Experiment::UNTIL_DONE_NS,
-        ramp_ns: 0,
-        device_depth: None,
-        queue_requests: None,
-        share_unit: ShareUnit::Bytes,
-        machine: Machine::default(),
+        ..Experiment::new(target, KEY, SchedulerSpec::named("none"), groups)
     })
 }
 

@@ -166,22 +166,8 @@ fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
     let (groups, measured): (Vec<Group>, Vec<GroupMeasurement>) = groups.into_iter().unzip();
     let has_shares = groups.iter().any(|group| group.weight != Weight::DEFAULT);
     let nanoseconds = whole(window_s * 1e9);
-    let experiment = Experiment {
-        target: target.to_owned(),
-        workload: workload.to_owned(),
-        scheduler: SchedulerSpec::named(SCHEDULER),
-        limiters: Vec::new(),
-        groups: groups.into(),
-        threads: 1,
-        set: 1,
-        seed: 0,
-        runtime_ns: Experiment::UNTIL_DONE_NS,
-        ramp_ns: 0,
-        device_depth: None,
-        queue_requests: None,
-        share_unit: ShareUnit::Bytes,
-        machine: Machine::default(),
-    };
+    let experiment =
+        Experiment { seed: 0, ..Experiment::new(target, workload, SchedulerSpec::named(SCHEDULER), groups) };
     let scheduler = SchedulerInForce { name: SCHEDULER.to_owned(), has_shares, ..SchedulerInForce::default() };
     let flags = Flag::of_run(&experiment, nanoseconds, &measured, &scheduler);
     Measurement {

@@ -2,7 +2,7 @@
 
 use hoistway_experiment::measurement::{DeviceCounters, GroupMeasurement, Tally};
 use hoistway_experiment::{
-    Experiment, Group, Histogram, Measurement, SchedulerInForce, SchedulerSpec, ShareUnit, TargetFacts, Weight,
+    Experiment, Group, Histogram, Measurement, SchedulerInForce, SchedulerSpec, TargetFacts, Weight,
 };
 use hoistway_workload::Job;
 
@@ -54,20 +54,10 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
         processors: None,
         flags: Vec::new(),
         experiment: Experiment {
-            target: "model:null".into(),
-            workload: "drr".into(),
-            scheduler: spec,
-            groups: groups.into(),
             threads,
             set,
-            seed: 1,
             runtime_ns: 1_000_000_000,
-            ramp_ns: 0,
-            device_depth: None,
-            queue_requests: None,
-            share_unit: ShareUnit::Bytes,
-            limiters: Vec::new(),
-            machine: hoistway_experiment::Machine::default(),
+            ..Experiment::new("model:null", "drr", spec, groups)
         },
     }
 }

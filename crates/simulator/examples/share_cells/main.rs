@@ -19,9 +19,7 @@ mod change;
 use std::sync::Mutex;
 
 use hoistway_experiment::attainable::{Attainable, Curve, Tenant};
-use hoistway_experiment::{
-    Experiment, Group, Host, LiveFigures, Machine, Measurement, Progress, ShareUnit, Unattended, Weight,
-};
+use hoistway_experiment::{Experiment, Group, Host, LiveFigures, Measurement, Progress, Unattended, Weight};
 use hoistway_simulator::{HostCosts, Simulator};
 use hoistway_workload::job::{BlockSize, Pattern, PerDirection};
 use hoistway_workload::trace::{Event, Tracer};
@@ -112,21 +110,13 @@ fn question(cell: &Cell, scheduler: &str, seed: u64, length: &Length) -> Experim
         Group::new(format!("g{index}"), Weight::new(side.weight).expect("a weight"), jobs)
     };
     let outstanding: u32 = cell.sides.iter().chain(&cell.after).map(Side::outstanding).sum();
+    let groups: Vec<Group> = cell.sides.iter().enumerate().map(group).collect();
     Experiment {
-        target: format!("model:{}", cell.model),
-        workload: "cell".to_owned(),
-        scheduler: scheduler.parse().expect("a scheduler"),
-        groups: cell.sides.iter().enumerate().map(group).collect(),
-        threads: 1,
-        set: 1,
         seed,
         runtime_ns: length.runtime_ns,
         ramp_ns: length.ramp_ns,
-        device_depth: None,
         queue_requests: Some(256.max(outstanding * 2)),
-        share_unit: ShareUnit::Bytes,
-        limiters: Vec::new(),
-        machine: Machine::default(),
+        ..Experiment::new(format!("model:{}", cell.model), "cell", scheduler.parse().expect("a scheduler"), groups)
     }
 }
 

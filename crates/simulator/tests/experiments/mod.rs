@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use hoistway_block::Nanos;
-use hoistway_experiment::{Experiment, Group, Host, Measurement, ShareUnit, Unattended, Weight};
+use hoistway_experiment::{Experiment, Group, Host, Measurement, Unattended, Weight};
 use hoistway_simulator::{HostCosts, Simulator};
 use hoistway_workload::job::{BlockSize, Mix, Pattern, PerDirection};
 use hoistway_workload::{Engine, Job};
@@ -43,21 +43,11 @@ fn endless() -> Job {
 /// A run of 10 ms ramp and 100 ms window.
 pub fn experiment(target: &str, scheduler: &str, groups: Vec<(&str, u32, Job)>) -> Experiment {
     let group = |(path, weight, job): (&str, u32, Job)| Group::new(path, Weight::new(weight).unwrap(), vec![job]);
+    let groups: Vec<Group> = groups.into_iter().map(group).collect();
     Experiment {
-        target: format!("model:{target}"),
-        workload: "test".to_owned(),
-        scheduler: scheduler.parse().unwrap(),
-        groups: groups.into_iter().map(group).collect(),
-        threads: 1,
-        set: 1,
-        seed: 1,
         runtime_ns: 100 * MS,
         ramp_ns: 10 * MS,
-        device_depth: None,
-        queue_requests: None,
-        share_unit: ShareUnit::Bytes,
-        limiters: Vec::new(),
-        machine: hoistway_experiment::Machine::default(),
+        ..Experiment::new(format!("model:{target}"), "test", scheduler.parse().unwrap(), groups)
     }
 }
 

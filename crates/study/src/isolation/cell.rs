@@ -2,7 +2,7 @@
 
 use hoistway_block::Nanos;
 use hoistway_block::time::MILLISECOND;
-use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit};
+use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec};
 
 use super::desideratum::Desideratum;
 use super::mechanism::Told;
@@ -50,30 +50,21 @@ impl Cell {
 
     /// One tenant alone, without a scheduler.
     pub fn alone(&self, tenant: usize, run: &Run<'_>) -> Experiment {
-        let mut groups = self.groups.clone();
-        groups.iter_mut().enumerate().filter(|(index, _)| *index != tenant).for_each(|(_, group)| group.jobs.clear());
-        let told =
-            Told { scheduler: SchedulerSpec::named("none"), limiters: Vec::new(), groups, ramp_ns: self.ramp_ns };
-        self.experiment(told, run)
+        let (scheduler, groups) = (SchedulerSpec::named("none"), self.groups.clone());
+        let told = Told { scheduler, limiters: Vec::new(), groups, ramp_ns: self.ramp_ns };
+        self.experiment(told, run).alone(tenant)
     }
 
     /// One run.
     pub fn experiment(&self, told: Told, run: &Run<'_>) -> Experiment {
         Experiment {
-            target: run.target.to_owned(),
-            workload: run.name.clone(),
-            scheduler: told.scheduler,
             limiters: told.limiters,
-            groups: told.groups.into(),
-            threads: 1,
             set: run.repetition,
             seed: run.seed,
             runtime_ns: self.returns_ns + self.round_ns * self.rounds as u64,
             ramp_ns: told.ramp_ns,
-            device_depth: None,
-            queue_requests: None,
-            share_unit: ShareUnit::Bytes,
             machine: self.machine.clone(),
+            ..Experiment::new(run.target, run.name.clone(), told.scheduler, told.groups)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A cell: tenants on a simulated device, and the runs that it consists of.
 
 use hoistway_block::Nanos;
-use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit};
+use hoistway_experiment::{Experiment, Group, Machine, SchedulerSpec};
 
 use super::format::Kind;
 
@@ -39,10 +39,7 @@ impl Cell {
     /// The experiment with one tenant alone. Its throughput is an upper bound of what the tenant is
     /// due beside the others.
     pub fn alone(&self, index: usize, seed: u64) -> Experiment {
-        let mut alone = self.experiment(&SchedulerSpec::named("none"), seed);
-        let others = alone.groups.iter_mut().enumerate().filter(|(other, _)| *other != index);
-        others.for_each(|(_, group)| group.jobs.clear());
-        alone
+        self.experiment(&SchedulerSpec::named("none"), seed).alone(index)
     }
 
     /// Whether the device's throughput is constant from the start, so that the time until shares
@@ -55,22 +52,12 @@ impl Cell {
     /// One run of the cell.
     pub fn experiment(&self, scheduler: &SchedulerSpec, seed: u64) -> Experiment {
         Experiment {
-            target: self.target.clone(),
-            workload: self.name.clone(),
-            scheduler: scheduler.clone(),
-            limiters: Vec::new(),
-            groups: self.groups.clone().into(),
-            threads: 1,
-            set: 1,
             seed,
             // Convergence begins at the start: everything is measured, and the ramp is dropped
             // afterwards.
             runtime_ns: self.ramp_ns + self.runtime_ns,
-            ramp_ns: 0,
-            device_depth: None,
-            queue_requests: None,
-            share_unit: ShareUnit::Bytes,
             machine: self.machine.clone(),
+            ..Experiment::new(self.target.clone(), self.name.clone(), scheduler.clone(), self.groups.clone())
         }
     }
 }
