@@ -17,6 +17,24 @@ pub(super) struct IoInFlight {
     pub(super) status: Status,
 }
 
+impl IoInFlight {
+    /// An I/O that process `index` issues now, of which `bytes` count as throughput.
+    #[inline]
+    pub(super) fn new(index: usize, io: &Io, bytes: u32, now: Nanos) -> Self {
+        Self {
+            process: super::number(index),
+            submitted_ns: now,
+            bytes,
+            device_ns: 0,
+            operation: io.operation,
+            flags: io.flags,
+            priority: io.priority,
+            actor: io.actor,
+            status: Status::Ok,
+        }
+    }
+}
+
 const _: () = assert!(size_of::<IoInFlight>() == 32, "one for each I/O that may be in flight");
 
 /// The part of an I/O that is still to be submitted or completed; stored separately, because an I/O

@@ -28,7 +28,7 @@ mod submitting;
 mod tally;
 mod transfers;
 
-use hoistway_block::{Nanos, SECTOR_BYTES, Status};
+use hoistway_block::{Nanos, SECTOR_BYTES};
 use hoistway_elevator::{Bio, Elevator};
 use hoistway_experiment::recorder::Outcome;
 use hoistway_experiment::{Completion, IoDirection, Recorder, Schedule};
@@ -329,19 +329,9 @@ impl Processes {
     fn start_any_io(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &mut self.processes[index];
         let number = process.first_io + io.token;
-        let state = IoInFlight {
-            process: super::processes::number(index),
-            submitted_ns: now,
-            // The length of an I/O that moves no data is only the range that it syncs or changes,
-            // and is no throughput.
-            bytes: if moves_data(io) { io.length_bytes } else { 0 },
-            device_ns: 0,
-            operation: io.operation,
-            flags: io.flags,
-            priority: io.priority,
-            actor: io.actor,
-            status: Status::Ok,
-        };
+        // The length of an I/O that moves no data is only the range that it syncs or changes.
+        let bytes = if moves_data(io) { io.length_bytes } else { 0 };
+        let state = IoInFlight::new(index, io, bytes, now);
         let rest = IoRemainder { next_byte: io.offset_bytes, left_bytes: io.length_bytes, bios_left: 0 };
         self.ios.begin(number, state, rest, io.deadline_ns);
         if let Some(due_ns) = io.due_ns {

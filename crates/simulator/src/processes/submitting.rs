@@ -58,18 +58,7 @@ impl Processes {
         if io.priority != Priority::NONE {
             bio.priority = io.priority;
         }
-        let state = IoInFlight {
-            process: super::number(index),
-            submitted_ns: now,
-            bytes: io.length_bytes,
-            device_ns: 0,
-            operation: io.operation,
-            flags: io.flags,
-            priority: io.priority,
-            actor: io.actor,
-            status: Status::Ok,
-        };
-        self.ios.begin_bio(number, state);
+        self.ios.begin_bio(number, IoInFlight::new(index, io, io.length_bytes, now));
         if io.length_bytes > 0 {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
         }
