@@ -187,6 +187,7 @@ pub fn parse_value(text: &str) -> Result<i64, SettingError> {
 
 /// Why a setting was refused.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum SettingError {
     /// No such tunable (EINVAL).
     Unknown,

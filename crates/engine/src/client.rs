@@ -53,6 +53,7 @@ pub struct Ticket {
 
 /// Why a client's request failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ClientError {
     /// The volume refused or failed the request.
     Failed(Failure),

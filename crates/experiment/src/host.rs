@@ -68,6 +68,7 @@ impl std::error::Error for Refusal {}
 
 /// Why a run yielded no measurement.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RunError {
     /// The experiment turned out to be impossible during the run.
     #[error(transparent)]

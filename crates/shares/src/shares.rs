@@ -67,6 +67,7 @@ pub struct Turn<T> {
 
 /// Why a tenant was not added.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum NotAdded {
     /// There are as many tenants as [`SharesSettings::tenants`].
     Full,

@@ -11,6 +11,7 @@ mod crates;
 mod documents;
 mod graph;
 mod licences;
+mod manifests;
 mod names;
 mod policies;
 mod source;
