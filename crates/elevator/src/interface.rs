@@ -230,6 +230,14 @@ pub struct Violation {
     pub at: u32,
 }
 
+impl core::fmt::Display for Violation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "at {}: {}", self.at, self.what)
+    }
+}
+
+impl core::error::Error for Violation {}
+
 /// A block I/O scheduler.
 ///
 /// Guarantees of the host, for every method: calls are serialised; `now` never decreases; ids are

@@ -44,6 +44,18 @@ pub enum LimiterError {
     NoMemory,
 }
 
+impl core::fmt::Display for LimiterError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            LimiterError::UnknownName => f.write_str("no limiter has that name"),
+            LimiterError::InPlace => f.write_str("the limiter is installed already"),
+            LimiterError::NoMemory => NoMemory.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for LimiterError {}
+
 impl From<NoMemory> for LimiterError {
     fn from(_: NoMemory) -> Self {
         LimiterError::NoMemory

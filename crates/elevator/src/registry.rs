@@ -86,6 +86,20 @@ pub fn entries() -> impl Iterator<Item = &'static Entry> + Clone {
     ENTRIES.iter().chain(registered)
 }
 
+impl core::fmt::Display for BuildError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            BuildError::UnknownName => f.write_str("no policy has that name"),
+            BuildError::TooOld { first: Version(major, minor, patch) } => {
+                write!(f, "the policy is younger than that kernel: it begins with {major}.{minor}.{patch}")
+            }
+            BuildError::NoMemory => NoMemory.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for BuildError {}
+
 impl From<NoMemory> for BuildError {
     fn from(_: NoMemory) -> Self {
         BuildError::NoMemory

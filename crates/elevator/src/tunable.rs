@@ -207,6 +207,8 @@ impl fmt::Display for SettingError {
     }
 }
 
+impl core::error::Error for SettingError {}
+
 /// Declares a policy's tunables once. Generates the rows, the struct of values, and access by row.
 ///
 /// Every field is an `i64` in base units (times in ns). No function pointers: the kernel build

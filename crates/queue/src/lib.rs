@@ -151,6 +151,14 @@ pub enum Submitted {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Full;
 
+impl core::fmt::Display for Full {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("the table of bios is full")
+    }
+}
+
+impl core::error::Error for Full {}
+
 /// A completed bio.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Done {

@@ -64,6 +64,14 @@ impl<E> Switch<E> {
 #[derive(Debug)]
 pub struct Busy<E>(pub E);
 
+impl<E> core::fmt::Display for Busy<E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("another switch of the policy is in progress")
+    }
+}
+
+impl<E: core::fmt::Debug> core::error::Error for Busy<E> {}
+
 impl<E: Elevator> RequestQueue<E> {
     /// Replaces the policy. New bios wait from now on; the change happens when the device holds
     /// nothing that the old policy chose, possibly at once. [`RequestQueue::retired`] then returns

@@ -69,6 +69,14 @@ pub enum FioError {
     JobFailed(Diagnostic),
 }
 
+impl std::fmt::Display for FioError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.diagnostic().fmt(f)
+    }
+}
+
+impl std::error::Error for FioError {}
+
 impl FioError {
     /// The message for the user.
     pub fn diagnostic(&self) -> &Diagnostic {

@@ -1,7 +1,8 @@
 //! A fair queue inside a program: tenants submit items, a server takes them by weight.
 //!
-//! The order is that of the scheduler `wfq` (start-time fair queueing); the limits are those of the
-//! limiter `throttle`. Both are the code that divides a disk.
+//! The order is that of the scheduler `wfq` (start-time fair queueing), or of `paternoster`, which also
+//! finds out how many items to serve at a time; the limits are those of the limiter `rate`. All are the
+//! code that divides a disk.
 //!
 //! ```
 //! use hoistway_shares::{Shares, SharesSettings};
@@ -33,6 +34,8 @@ mod shares;
 #[cfg(feature = "tokio")]
 mod tasks;
 
-pub use shares::{COST_MAX, NotAdded, RateLimits, Rejected, Shares, SharesSettings, TenantId, Turn, TurnId, Why};
+pub use shares::{
+    COST_MAX, NotAdded, RateLimits, Rejected, Shares, SharesSettings, TenantId, Turn, TurnId, Why, cost_of_bytes,
+};
 #[cfg(feature = "tokio")]
 pub use tasks::{AsyncShares, NotServed, Permit};

@@ -1,4 +1,4 @@
-//! The queue: a request queue around `wfq` whose requests are items.
+//! The queue: a request queue around `wfq` or `paternoster` whose requests are items.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,8 +9,10 @@ use hoistway_elevator::structures::NoMemory;
 use hoistway_elevator::{Attributes, Ceiling, Ceilings, Configuration, Depth, GroupSettings, GroupState, IoLimits};
 use hoistway_queue::{Era, Merging, Next, RequestQueue, Settings};
 
-/// The scheduler that orders the items, and the limiter that holds them back.
+/// The scheduler that orders the items; the one that also finds out how many to serve at a time; and the limiter that
+/// holds them back.
 const ORDER: &str = "wfq";
+const LEARNING_ORDER: &str = "paternoster";
 const LIMITER: &str = "rate";
 /// The limiter counts bytes; one unit of cost is a sector.
 const BYTES_PER_COST: u64 = 512;
@@ -26,12 +28,32 @@ pub struct SharesSettings {
     pub items: u32,
     /// Most items in service at a time, at least 1: the degree of parallelism of what is shared.
     pub in_service: u32,
+    /// Whether fewer items are in service while tenants compete, as few as what is shared needs for its full throughput.
+    /// Weights act on items that wait only, so that without this `in_service` must be known. The throughput is measured
+    /// in cost and time by the scheduler `paternoster`, which gives up at most 3 % of it. Costs must then be of
+    /// [`cost_of_bytes`], and times those of a real clock.
+    pub learns: bool,
 }
 
 impl Default for SharesSettings {
     /// 64 tenants, 4,096 items, one in service.
     fn default() -> Self {
-        Self { tenants: 64, items: 4096, in_service: 1 }
+        Self { tenants: 64, items: 4096, in_service: 1, learns: false }
+    }
+}
+
+/// The cost of an item that moves this many bytes: one for each 512, at least 1 and at most [`COST_MAX`] (8 GiB).
+#[must_use]
+pub const fn cost_of_bytes(bytes: u64) -> u32 {
+    let cost = bytes.div_ceil(BYTES_PER_COST);
+    if cost == 0 {
+        1
+    } else if cost < COST_MAX as u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "less than COST_MAX")]
+        let cost = cost as u32;
+        cost
+    } else {
+        COST_MAX
     }
 }
 
@@ -144,21 +166,22 @@ impl<T> Shares<T> {
     ///
     /// # Errors
     /// When memory is short.
-    pub fn new(settings: &SharesSettings) -> Result<Self, NoMemory> {
-        let items = settings.items.clamp(1, 1_000_000);
-        let tenants = settings.tenants.clamp(1, 65_535);
+    pub fn new(of: &SharesSettings) -> Result<Self, NoMemory> {
+        let items = of.items.clamp(1, 1_000_000);
+        let tenants = of.tenants.clamp(1, 65_535);
         let configuration = Configuration {
             slots: Era::ENGINE.slots(items, 1),
             // The root is group 0 and has no items of its own.
             groups: tenants + 1,
             contexts: tenants + 1,
-            depth: Depth { requests: items, device: settings.in_service.max(1) },
+            depth: Depth { requests: items, device: of.in_service.max(1) },
             max_sectors: u32::MAX,
             ..Configuration::default()
         };
         let merging = Merging::Never;
         let settings = Settings { configuration, era: Era::ENGINE, merging, bios: items, ..Settings::default() };
-        let queue = RequestQueue::build(ORDER, None, &settings).map_err(|_| NoMemory)?;
+        let order = if of.learns { LEARNING_ORDER } else { ORDER };
+        let queue = RequestQueue::build(order, None, &settings).map_err(|_| NoMemory)?;
         let mut free = Vec::new();
         let mut places = Vec::new();
         free.try_reserve_exact(items as usize).map_err(|_| NoMemory)?;

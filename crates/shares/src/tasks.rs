@@ -9,7 +9,7 @@ use hoistway_elevator::structures::NoMemory;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::{NotAdded, RateLimits, Shares, SharesSettings, TenantId, TurnId, Why};
+use crate::{NotAdded, RateLimits, Shares, SharesSettings, TenantId, TurnId, Why, cost_of_bytes};
 
 /// A [`Shares`] whose items are waiting tasks. Cheap to clone: all clones are one queue.
 ///
@@ -134,6 +134,14 @@ impl AsyncShares {
     pub fn remove_tenant(&self, tenant: TenantId) -> bool {
         let now = self.inner.now();
         self.inner.lock().remove_tenant(tenant, now)
+    }
+
+    /// Waits for the task's turn to move `bytes`: [`AsyncShares::acquire`] with [`cost_of_bytes`].
+    ///
+    /// # Errors
+    /// As of [`AsyncShares::acquire`].
+    pub async fn acquire_bytes(&self, tenant: TenantId, bytes: u64) -> Result<Permit, NotServed> {
+        self.acquire(tenant, cost_of_bytes(bytes)).await
     }
 
     /// Waits for the task's turn. A task that gives up waiting (its future is dropped) loses only its

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hoistway_shares::{AsyncShares, NotServed, RateLimits, SharesSettings, TenantId, Why};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 /// Tasks of a tenant that take turns of 1 ms for ever; counts them.
@@ -84,4 +85,47 @@ async fn no_turn_is_lost_between_threads() {
     for task in tasks {
         timeout(Duration::from_secs(60), task).await.expect("no task waits for ever").expect("no panic");
     }
+}
+
+/// Tasks that read 4 KiB from a device which does `servers` reads of 1 ms at a time, first come, first served.
+fn read(shares: &AsyncShares, device: &Arc<Semaphore>, tenant: TenantId, tasks: u32) -> Arc<AtomicU64> {
+    let reads = Arc::new(AtomicU64::new(0));
+    for _ in 0..tasks {
+        let (shares, device, reads) = (shares.clone(), Arc::clone(device), Arc::clone(&reads));
+        tokio::spawn(async move {
+            loop {
+                let permit = shares.acquire_bytes(tenant, 4_096).await.expect("room");
+                let server = device.acquire().await.expect("it stays open");
+                sleep(Duration::from_millis(1)).await;
+                drop((server, permit));
+                reads.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    reads
+}
+
+/// Reads of two tenants with weights of 800 and 100 in 20 s after 20 s, with 16 tasks each and 32 permits.
+async fn reads_of_two(learns: bool) -> (u64, u64) {
+    let shares = AsyncShares::new(&SharesSettings { in_service: 32, learns, ..SharesSettings::default() });
+    let shares = shares.expect("memory");
+    let device = Arc::new(Semaphore::new(8));
+    let [a, b] = [800, 100].map(|weight| {
+        let tenant = shares.add_tenant(weight).expect("room");
+        read(&shares, &device, tenant, 16)
+    });
+    sleep(Duration::from_secs(20)).await;
+    let before = [&a, &b].map(|reads| reads.load(Ordering::Relaxed));
+    sleep(Duration::from_secs(20)).await;
+    (a.load(Ordering::Relaxed) - before[0], b.load(Ordering::Relaxed) - before[1])
+}
+
+/// With a permit for each task nothing waits where weights act, whatever the weights are.
+#[tokio::test(start_paused = true)]
+async fn learned_concurrency_makes_weights_act_at_full_throughput() {
+    let (fixed_a, fixed_b) = reads_of_two(false).await;
+    assert!(fixed_a.abs_diff(fixed_b) * 50 < fixed_a, "32 permits for 32 tasks: {fixed_a} and {fixed_b}");
+    let (a, b) = reads_of_two(true).await;
+    assert!((a + b) * 100 >= (fixed_a + fixed_b) * 96, "{a} + {b} of {fixed_a} + {fixed_b}");
+    assert!(a * 10 >= 72 * b && a * 10 <= 88 * b, "8 : 1 within 10 %: {a} and {b}");
 }

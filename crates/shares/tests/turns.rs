@@ -1,11 +1,11 @@
 //! The queue by itself: order, weights, costs, limits, refusals.
 
-use hoistway_shares::{COST_MAX, NotAdded, RateLimits, Shares, SharesSettings, TenantId, Why};
+use hoistway_shares::{COST_MAX, NotAdded, RateLimits, Shares, SharesSettings, TenantId, Why, cost_of_bytes};
 
 const SECOND: u64 = 1_000_000_000;
 
 fn shares(in_service: u32) -> Shares<u32> {
-    Shares::new(&SharesSettings { tenants: 4, items: 64, in_service }).expect("memory")
+    Shares::new(&SharesSettings { tenants: 4, items: 64, in_service, ..SharesSettings::default() }).expect("memory")
 }
 
 /// Serves `count` items at this time; the cost that each of the tenants got.
@@ -126,4 +126,11 @@ fn a_weight_of_0_is_an_error_and_changes_nothing() {
     }
     assert_eq!(served(&mut shares, &tenants, 20, 0), [10, 10], "as before");
     assert_eq!(NotAdded::Weight.to_string(), "a weight is 1 to 10000");
+}
+
+#[test]
+fn the_cost_of_bytes_counts_sectors_within_the_limits_of_a_cost() {
+    for (bytes, cost) in [(0, 1), (1, 1), (512, 1), (513, 2), (4096, 8), (8 << 30, COST_MAX), (u64::MAX, COST_MAX)] {
+        assert_eq!(cost_of_bytes(bytes), cost, "{bytes} bytes");
+    }
 }

@@ -7,6 +7,14 @@ use alloc::vec::Vec;
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct NoMemory;
 
+impl core::fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("not enough memory for the tables")
+    }
+}
+
+impl core::error::Error for NoMemory {}
+
 /// A fixed number of elements. An index out of range accesses a sentinel instead of panicking.
 ///
 /// The sentinel always reads as the value given at construction, and writes to it are dropped. An

@@ -9,6 +9,7 @@ mod citations;
 mod clocks;
 mod crates;
 mod documents;
+mod errors;
 mod graph;
 mod licences;
 mod manifests;

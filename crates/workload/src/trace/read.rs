@@ -98,6 +98,8 @@ impl fmt::Display for ReadError {
     }
 }
 
+impl std::error::Error for ReadError {}
+
 /// Why a trace cannot be read any further.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {

@@ -34,6 +34,8 @@ impl fmt::Display for Damage {
     }
 }
 
+impl std::error::Error for Damage {}
+
 impl Kind {
     /// The number of the kind in headers.
     const fn number(self) -> u16 {
