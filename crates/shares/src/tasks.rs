@@ -1,13 +1,16 @@
 //! Turns for the tasks of a tokio program.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use hoistway_block::Nanos;
 use hoistway_elevator::structures::NoMemory;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep_until};
 
 use crate::{NotAdded, RateLimits, Shares, SharesSettings, TenantId, TurnId, Why, cost_of_bytes};
 
@@ -32,7 +35,23 @@ pub struct AsyncShares {
 #[derive(Debug)]
 struct Inner {
     begin: Instant,
-    shares: Mutex<Shares<oneshot::Sender<Permit>>>,
+    state: Mutex<State>,
+    /// One task that waits is told of a timer for which none sleeps.
+    unwatched: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    shares: Shares<oneshot::Sender<Permit>>,
+    /// The earliest time until which a task sleeps for all.
+    watched_ns: Option<Nanos>,
+}
+
+impl State {
+    /// The timer of the queue, if no task sleeps until then or less.
+    fn unwatched_ns(&self) -> Option<Nanos> {
+        self.shares.next_timer().filter(|at| self.watched_ns.is_none_or(|watched| *at < watched))
+    }
 }
 
 /// The right to use what is shared, until it is dropped.
@@ -47,9 +66,9 @@ impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.take() {
             let now = inner.now();
-            let is_over = inner.lock().done(self.id, now);
+            let is_over = inner.lock().shares.done(self.id, now);
             debug_assert!(is_over, "a permit is dropped once");
-            inner.serve();
+            inner.serve_for_others();
         }
     }
 }
@@ -74,22 +93,77 @@ impl Inner {
         Nanos::try_from(self.begin.elapsed().as_nanos()).unwrap_or(Nanos::MAX)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shares<oneshot::Sender<Permit>>> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives their permits to all tasks whose turn it is.
     fn serve(self: &Arc<Self>) {
-        let mut shares = self.lock();
+        let mut state = self.lock();
         let now = self.now();
-        while let Some(turn) = shares.next(now) {
+        while let Some(turn) = state.shares.next(now) {
             let permit = Permit { inner: Some(Arc::clone(self)), id: turn.id };
             // The task has given up: the turn ends here, where the lock is held already.
             if let Err(mut unused) = turn.item.send(permit) {
                 unused.inner = None;
-                let is_over = shares.done(unused.id, now);
+                let is_over = state.shares.done(unused.id, now);
                 debug_assert!(is_over, "its turn has just come");
             }
+        }
+    }
+
+    /// The same by a task that will not wait itself: one of those that do hears of the timer.
+    fn serve_for_others(self: &Arc<Self>) {
+        self.serve();
+        if self.lock().unwatched_ns().is_some() {
+            self.unwatched.notify_one();
+        }
+    }
+}
+
+/// The duty of one task to sleep until the queue's timer, which ends limits and holds. It passes to another task that
+/// waits when this one has its turn or gives up.
+struct Watch<'a> {
+    inner: &'a Inner,
+    until_ns: Option<Nanos>,
+}
+
+impl Watch<'_> {
+    /// Takes the duty for the present timer, if no other task has it.
+    fn renew(&mut self) {
+        let mut state = self.inner.lock();
+        self.end(&mut state);
+        self.until_ns = state.unwatched_ns();
+        state.watched_ns = self.until_ns.or(state.watched_ns);
+    }
+
+    fn end(&mut self, state: &mut State) {
+        // Another task may sleep for an earlier timer since.
+        if self.until_ns.is_some() && state.watched_ns == self.until_ns {
+            state.watched_ns = None;
+        }
+        self.until_ns = None;
+    }
+
+    /// Ends at the timer; never without the duty.
+    async fn elapsed(&self) {
+        match self.until_ns {
+            Some(at_ns) => sleep_until(self.inner.begin + Duration::from_nanos(at_ns)).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if self.until_ns.is_none() {
+            return;
+        }
+        let inner = self.inner;
+        let mut state = inner.lock();
+        self.end(&mut state);
+        if state.unwatched_ns().is_some() {
+            inner.unwatched.notify_one();
         }
     }
 }
@@ -100,8 +174,8 @@ impl AsyncShares {
     /// # Errors
     /// When memory is short.
     pub fn new(settings: &SharesSettings) -> Result<Self, NoMemory> {
-        let shares = Mutex::new(Shares::new(settings)?);
-        Ok(Self { inner: Arc::new(Inner { begin: Instant::now(), shares }) })
+        let state = Mutex::new(State { shares: Shares::new(settings)?, watched_ns: None });
+        Ok(Self { inner: Arc::new(Inner { begin: Instant::now(), state, unwatched: Notify::new() }) })
     }
 
     /// As [`Shares::add_tenant`].
@@ -110,22 +184,22 @@ impl AsyncShares {
     /// [`NotAdded`]: a weight outside 1 to 10,000, or no room.
     pub fn add_tenant(&self, weight: u32) -> Result<TenantId, NotAdded> {
         let now = self.inner.now();
-        self.inner.lock().add_tenant(weight, now)
+        self.inner.lock().shares.add_tenant(weight, now)
     }
 
     /// As [`Shares::set_weight`].
     #[must_use = "false: nothing has changed"]
     pub fn set_weight(&self, tenant: TenantId, weight: u32) -> bool {
         let now = self.inner.now();
-        self.inner.lock().set_weight(tenant, weight, now)
+        self.inner.lock().shares.set_weight(tenant, weight, now)
     }
 
     /// As [`Shares::set_limits`].
     #[must_use = "false: there is no limit"]
     pub fn set_limits(&self, tenant: TenantId, limits: &RateLimits) -> bool {
         let now = self.inner.now();
-        let is_set = self.inner.lock().set_limits(tenant, limits, now);
-        self.inner.serve();
+        let is_set = self.inner.lock().shares.set_limits(tenant, limits, now);
+        self.inner.serve_for_others();
         is_set
     }
 
@@ -133,7 +207,7 @@ impl AsyncShares {
     #[must_use = "false: there is no such tenant"]
     pub fn remove_tenant(&self, tenant: TenantId) -> bool {
         let now = self.inner.now();
-        self.inner.lock().remove_tenant(tenant, now)
+        self.inner.lock().shares.remove_tenant(tenant, now)
     }
 
     /// Waits for the task's turn to move `bytes`: [`AsyncShares::acquire`] with [`cost_of_bytes`].
@@ -152,20 +226,21 @@ impl AsyncShares {
     pub async fn acquire(&self, tenant: TenantId, cost: u32) -> Result<Permit, NotServed> {
         let (sender, mut turn) = oneshot::channel();
         let now = self.inner.now();
-        self.inner.lock().submit(tenant, cost, sender, now).map_err(|rejected| NotServed(rejected.why))?;
+        self.inner.lock().shares.submit(tenant, cost, sender, now).map_err(|rejected| NotServed(rejected.why))?;
+        let mut watch = Watch { inner: &self.inner, until_ns: None };
         loop {
             self.inner.serve();
-            let timer = self.inner.lock().next_timer();
-            let answer = match timer {
-                // A limit holds items back: each waiting task looks again when it lets one go.
-                Some(at_ns) => match timeout_at(self.inner.begin + Duration::from_nanos(at_ns), &mut turn).await {
-                    Ok(answer) => answer,
-                    Err(_) => continue,
-                },
-                None => (&mut turn).await,
-            };
-            // The sender is dropped only with its permit sent.
-            return answer.map_err(|_| NotServed(Why::NoSuchTenant));
+            watch.renew();
+            let (mut timer, mut news) = (pin!(watch.elapsed()), pin!(self.inner.unwatched.notified()));
+            let permit = poll_fn(|context| match Pin::new(&mut turn).poll(context) {
+                Poll::Ready(permit) => Poll::Ready(Some(permit)),
+                Poll::Pending if timer.as_mut().poll(context).is_ready() => Poll::Ready(None),
+                Poll::Pending => news.as_mut().poll(context).map(|()| None),
+            });
+            if let Some(permit) = permit.await {
+                // The sender is dropped only with its permit sent.
+                return permit.map_err(|_| NotServed(Why::NoSuchTenant));
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hoistway_shares::{AsyncShares, NotServed, RateLimits, SharesSettings, TenantId, Why};
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Tasks of a tenant that take turns of 1 ms for ever; counts them.
 fn work(shares: &AsyncShares, tenant: TenantId, tasks: u32) -> Arc<AtomicU64> {
@@ -128,4 +128,34 @@ async fn learned_concurrency_makes_weights_act_at_full_throughput() {
     let (a, b) = reads_of_two(true).await;
     assert!((a + b) * 100 >= (fixed_a + fixed_b) * 96, "{a} + {b} of {fixed_a} + {fixed_b}");
     assert!(a * 10 >= 72 * b && a * 10 <= 88 * b, "8 : 1 within 10 %: {a} and {b}");
+}
+
+/// The scheduler holds a tenant that is ahead while it expects another to return. If that one has gone, only time ends
+/// the hold, and no task of the other asks for a turn: all wait.
+#[tokio::test(start_paused = true)]
+async fn a_hold_ends_although_no_task_asks() {
+    let settings = SharesSettings { in_service: 32, learns: true, ..SharesSettings::default() };
+    let shares = AsyncShares::new(&settings).expect("memory");
+    let device = Arc::new(Semaphore::new(8));
+    let [light, heavy] = [100, 800].map(|weight| shares.add_tenant(weight).expect("room"));
+    let of_light = read(&shares, &device, light, 16);
+    for round in 0..100_u64 {
+        let end = Instant::now() + Duration::from_millis(500 + 7 * round);
+        for _ in 0..16 {
+            let (shares, device) = (shares.clone(), Arc::clone(&device));
+            tokio::spawn(async move {
+                while Instant::now() < end {
+                    let permit = shares.acquire_bytes(heavy, 4_096).await.expect("room");
+                    let server = device.acquire().await.expect("it stays open");
+                    sleep(Duration::from_millis(1)).await;
+                    drop((server, permit));
+                }
+            });
+        }
+        sleep(Duration::from_millis(500 + 7 * round)).await;
+        let before = of_light.load(Ordering::Relaxed);
+        sleep(Duration::from_secs(1)).await;
+        let after = of_light.load(Ordering::Relaxed);
+        assert!(after > before + 100, "round {round}: {} reads in the second after the other had gone", after - before);
+    }
 }
