@@ -3,6 +3,8 @@
 mod client;
 mod server;
 
+use std::time::{Duration, Instant};
+
 use client::{Client, go_data};
 use hoistway_export::control::socket::ask;
 use hoistway_export::nbd::handshake::ReplyForm;
@@ -65,6 +67,12 @@ fn an_added_export_is_served_with_its_options_and_a_removed_one_keeps_its_client
     client.assert_alive();
     assert_eq!(ctl(&server, &json!({"command": "evict", "export": "c"}))["ok"]["closed"], 1);
     client.assert_closed();
+    // Its last client has left: its backing is closed, without another change.
+    let start = Instant::now();
+    while server.status()["exports"].as_array().unwrap().iter().any(|export| export["name"] == "c") {
+        assert!(start.elapsed() < Duration::from_mins(1), "it stays open");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

@@ -338,7 +338,7 @@ impl Server {
                 Err(RecvTimeoutError::Timeout) if Instant::now() < next_check => continue,
                 Err(RecvTimeoutError::Timeout) => {
                     next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
-                    self.state.devices.remove_unused_disks();
+                    self.state.devices.remove_unused();
                     self.state.devices.remove_unused_groups(&self.state.active().configuration);
                     hangs.check(&self.state.devices);
                     monitor.check(&self.state.devices.saturations()).iter().for_each(ShareChange::log);

@@ -26,14 +26,13 @@ pub(super) fn unit_bytes(export: &Export) -> u32 {
 const REMOVAL: Duration = Duration::from_secs(15);
 
 impl Devices {
-    /// Removes the block devices of removed exports that are no longer in use.
-    pub fn remove_unused_disks(&self) {
+    /// Removes the block devices of removed exports that are no longer in use, and closes the volumes of removed exports
+    /// whose last client has left.
+    pub fn remove_unused(&self) {
         for shard in &self.shards {
             let unused = lock(&shard.names).take_unused_disks();
-            if !unused.is_empty() {
-                remove(unused);
-                shard.close_unused_volumes();
-            }
+            remove(unused);
+            shard.close_unused_volumes();
         }
     }
 
