@@ -78,6 +78,9 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	if err := store.Clean(); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	// What the records say may not be in force yet, if this program was killed. Without a server the file is right when

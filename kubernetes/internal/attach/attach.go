@@ -32,11 +32,11 @@ type Ublk struct {
 
 // Attach returns the node that the server made.
 func (u Ublk) Attach(ctx context.Context, export string) (string, error) {
-	node, err := u.Control.Node(ctx, export)
-	if err == nil && node == "" {
+	found, _, err := u.Control.Export(ctx, export)
+	if err == nil && found.Node == "" {
 		err = fmt.Errorf("hoistway serve has no local block device for %s; it says why in its log (is the module ublk_drv loaded?)", export)
 	}
-	return node, err
+	return found.Node, err
 }
 
 // Detach has nothing to do: the device goes with the export.

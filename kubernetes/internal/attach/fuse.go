@@ -85,7 +85,8 @@ func (f Fuse) mount(ctx context.Context, export string) error {
 }
 
 func (f Fuse) unmount(export string) error {
-	err := unix.Unmount(filepath.Dir(f.file(export)), unix.MNT_DETACH)
+	// Not lazily: a program that a dead driver had started may still make a loop device of the file.
+	err := unix.Unmount(filepath.Dir(f.file(export)), 0)
 	// Not mounted, or not there.
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"hoistway/kubernetes/internal/parameters"
+	"hoistway/kubernetes/internal/serve"
 	"hoistway/kubernetes/internal/volumes"
 )
 
@@ -286,14 +287,16 @@ func (d *Driver) ControllerModifyVolume(ctx context.Context, request *csi.Contro
 		return nil, err
 	}
 	defer release()
-	record.Parameters = record.Parameters.With(changes)
-	if err := d.Store.Save(key, record); err != nil {
-		return nil, coded(err)
+	before := record.Parameters
+	record.Parameters = before.With(changes)
+	if err := d.Store.Save(key, record); err != nil || !record.Attached {
+		return &csi.ControllerModifyVolumeResponse{}, coded(err)
 	}
-	if record.Attached {
-		if _, err := d.Configuration.Apply(ctx); err != nil {
-			return nil, coded(fmt.Errorf("the parameters of %s: %w", key, err))
-		}
+	_, err = d.Configuration.Apply(ctx)
+	if errors.As(err, new(serve.Refused)) {
+		// A reload with them would be refused for all volumes.
+		record.Parameters = before
+		err = errors.Join(fmt.Errorf("the parameters of %s: %w", key, err), d.Store.Save(key, record), d.Configuration.Write())
 	}
-	return &csi.ControllerModifyVolumeResponse{}, nil
+	return &csi.ControllerModifyVolumeResponse{}, coded(err)
 }

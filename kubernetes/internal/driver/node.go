@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -18,6 +19,9 @@ import (
 	"hoistway/kubernetes/internal/step"
 	"hoistway/kubernetes/internal/volumes"
 )
+
+// The server looks every 5 s for removed exports that are not used any more; a longer use is the caller's to end.
+const patience = 15 * time.Second
 
 // NodeGetInfo says which node this is and how many volumes it can have.
 func (d *Driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
@@ -119,15 +123,39 @@ func (d *Driver) detach(ctx context.Context, key string, record *volumes.Record)
 			return err
 		}
 	}
-	_, err := d.Configuration.Apply(ctx)
-	return err
+	if _, err := d.Configuration.Apply(ctx); err != nil {
+		return err
+	}
+	return d.unused(ctx, key)
 }
 
+// unused waits until the server has closed the data of a volume that it exports no more. A process may still use the block
+// device: the rest of a call that died, or what a pod has left.
+func (d *Driver) unused(ctx context.Context, key string) error {
+	for end := time.Now().Add(patience); ; {
+		_, found, err := d.Configuration.Control.Export(ctx, key)
+		if err != nil || !found {
+			return err
+		}
+		if time.Now().After(end) {
+			return status.Errorf(codes.FailedPrecondition, "the block device of the volume %s is still in use", key)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// blank gives a volume new data. Of the old none may be open: the server would go on with it.
 func (d *Driver) blank(ctx context.Context, key string, record *volumes.Record) error {
 	if record.Attached {
 		if err := d.detach(ctx, key, record); err != nil {
 			return err
 		}
+	} else if err := d.unused(ctx, key); err != nil {
+		return err
 	}
 	return d.Store.Blank(key, record.Bytes)
 }
@@ -212,7 +240,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context, request *csi.NodePublish
 	}
 	defer release()
 	source := request.GetStagingTargetPath()
-	if source == "" || !record.Attached {
+	if source == "" || !record.Attached || !record.HasData {
 		return nil, status.Errorf(codes.FailedPrecondition, "the volume %s is not staged", key)
 	}
 	if capability.GetBlock() != nil {

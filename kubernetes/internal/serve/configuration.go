@@ -61,8 +61,11 @@ func (c *Configuration) Apply(ctx context.Context) ([]string, error) {
 
 func (c *Configuration) write() error {
 	nothing := filepath.Join(filepath.Dir(c.Path), "idle")
-	if err := os.WriteFile(nothing, make([]byte, 4096), 0o600); err != nil {
-		return err
+	// Made once: the server must not see it become shorter.
+	if _, err := os.Stat(nothing); errors.Is(err, os.ErrNotExist) {
+		if err := volumes.Replace(nothing, make([]byte, 4096)); err != nil {
+			return err
+		}
 	}
 	text, err := c.text(nothing)
 	if err != nil {

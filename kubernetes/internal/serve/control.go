@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -70,22 +71,26 @@ func (c Control) Reload(ctx context.Context) (warnings []string, err error) {
 	return answer.Warnings, err
 }
 
-// Node returns the local block device of an export, or nothing if it has none.
-func (c Control) Node(ctx context.Context, export string) (string, error) {
+// Export is what the server says of an export.
+type Export struct {
+	Name string `json:"name"`
+	// Node is its local block device, or nothing.
+	Node string `json:"node"`
+	// Served is false of an export that was removed and is still in use.
+	Served bool `json:"served"`
+}
+
+// Export returns an export, if the server still has it.
+func (c Control) Export(ctx context.Context, name string) (found Export, ok bool, err error) {
 	var answer struct {
-		Exports []struct {
-			Name   string `json:"name"`
-			Node   string `json:"node"`
-			Served bool   `json:"served"`
-		} `json:"exports"`
+		Exports []Export `json:"exports"`
 	}
 	if err := c.ask(ctx, map[string]any{"command": "status"}, &answer); err != nil {
-		return "", err
+		return found, false, err
 	}
-	for _, entry := range answer.Exports {
-		if entry.Name == export && entry.Served {
-			return entry.Node, nil
-		}
+	at := slices.IndexFunc(answer.Exports, func(export Export) bool { return export.Name == name })
+	if at < 0 {
+		return found, false, nil
 	}
-	return "", nil
+	return answer.Exports[at], true, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -20,7 +21,8 @@ import (
 // The driver writes its configuration, and has it taken over, before it listens.
 const stepsOfStart = 3
 
-const size, sizeLater = 64 << 20, 96 << 20
+// Each larger than the one before by more than a file system keeps for itself.
+const size, sizeLater, sizeInUse = 64 << 20, 96 << 20, 160 << 20
 
 // life is what happens to one volume, call after call.
 type life struct {
@@ -45,9 +47,23 @@ var calls = []call{
 	{"expand", (*life).expand, nil},
 	{"stage again", (*life).stage, (*life).isModified},
 	{"publish again", (*life).publish, (*life).read},
+	{"expand in use", (*life).expandInUse, nil},
+	{"expand the file system", (*life).expandFileSystem, (*life).isLarge},
 	{"unpublish again", (*life).unpublish, nil},
 	{"unstage again", (*life).unstage, nil},
 	{"delete", (*life).remove, (*life).nothingIsLeft},
+}
+
+// Those that only some block devices can do.
+var inUse = []string{"expand in use", "expand the file system"}
+
+// growsInUse asks the driver whether a mounted volume can grow.
+func (r *rig) growsInUse(ctx context.Context) bool {
+	answer, err := r.NodeGetCapabilities(ctx, &csi.NodeGetCapabilitiesRequest{})
+	r.done(err)
+	return slices.ContainsFunc(answer.GetCapabilities(), func(one *csi.NodeServiceCapability) bool {
+		return one.GetRpc().GetType() == csi.NodeServiceCapability_RPC_EXPAND_VOLUME
+	})
 }
 
 func (l *life) create(ctx context.Context) error {
@@ -88,9 +104,20 @@ func (l *life) unstage(ctx context.Context) error {
 	return err
 }
 
-func (l *life) expand(ctx context.Context) error {
+func (l *life) expand(ctx context.Context) error { return l.grow(ctx, sizeLater) }
+
+func (l *life) expandInUse(ctx context.Context) error { return l.grow(ctx, sizeInUse) }
+
+func (l *life) grow(ctx context.Context, bytes int64) error {
 	_, err := l.ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{
-		VolumeId: l.volume, CapacityRange: &csi.CapacityRange{RequiredBytes: sizeLater},
+		VolumeId: l.volume, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
+	})
+	return err
+}
+
+func (l *life) expandFileSystem(ctx context.Context) error {
+	_, err := l.NodeExpandVolume(ctx, &csi.NodeExpandVolumeRequest{
+		VolumeId: l.volume, VolumePath: l.target, StagingTargetPath: l.staging, CapacityRange: &csi.CapacityRange{RequiredBytes: sizeInUse},
 	})
 	return err
 }
@@ -133,12 +160,21 @@ func (l *life) read() error {
 	if err != nil || string(text) != l.name {
 		return fmt.Errorf("the file has %q: %w", text, err)
 	}
+	if !maySetSizes(l.T) {
+		return nil
+	}
+	return l.hasMoreThan(size)
+}
+
+func (l *life) isLarge() error { return l.hasMoreThan(sizeLater) }
+
+func (l *life) hasMoreThan(bytes int64) error {
 	var system syscall.Statfs_t
 	if err := syscall.Statfs(l.target, &system); err != nil {
 		return err
 	}
-	if bytes := int64(system.Blocks) * system.Bsize; maySetSizes(l.T) && bytes < size {
-		return fmt.Errorf("the file system has %d bytes", bytes)
+	if found := int64(system.Blocks) * system.Bsize; found <= bytes {
+		return fmt.Errorf("the file system has %d bytes", found)
 	}
 	return nil
 }
@@ -160,6 +196,7 @@ func (l *life) nothingIsLeft() error {
 
 // maySetSizes says whether this process has CAP_SYS_RESOURCE, without which the kernel refuses to grow a mounted ext4.
 func maySetSizes(t *testing.T) bool {
+	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		t.Fatal(err)
@@ -197,10 +234,11 @@ func TestDeathAfterEveryStep(t *testing.T) {
 	r := start(t, "node")
 	ctx, cancel := context.WithTimeout(context.Background(), 20*patience)
 	defer cancel()
-	calls := calls
+	calls := slices.DeleteFunc(slices.Clone(calls), func(one call) bool {
+		return strings.HasPrefix(one.name, "expand") && !maySetSizes(t) || slices.Contains(inUse, one.name) && !r.growsInUse(ctx)
+	})
 	if !maySetSizes(t) {
-		t.Log("skipped: growing a volume, without CAP_SYS_RESOURCE")
-		calls = slices.DeleteFunc(slices.Clone(calls), func(one call) bool { return one.name == "expand" })
+		t.Log("skipped: volumes that grow: this process has no CAP_SYS_RESOURCE")
 	}
 	for at, call := range calls {
 		t.Run(call.name, func(t *testing.T) {
@@ -221,6 +259,34 @@ func TestDeathAfterEveryStep(t *testing.T) {
 		})
 	}
 	r.T = t
+}
+
+// The driver is killed at moments that no step marks, such as while a file system is made; its programs go on for a while.
+// The call is repeated, as kubelet does, until it succeeds.
+func TestDeathWhileStaging(t *testing.T) {
+	r := start(t, "node")
+	ctx, cancel := context.WithTimeout(context.Background(), 20*patience)
+	defer cancel()
+	lives, took := 20, time.Duration(0)
+	for moment := range lives {
+		l := &life{rig: r, name: fmt.Sprintf("pvc-%d", moment), staging: r.path("staging"), target: r.path("pods/target")}
+		calls := slices.DeleteFunc(slices.Clone(calls), func(one call) bool { return strings.HasPrefix(one.name, "expand") })
+		l.all(ctx, calls, 1, func() {
+			answered := make(chan error, 1)
+			go func() { answered <- l.stage(ctx) }()
+			// Spread over what the call took the last time.
+			time.Sleep(took * time.Duration(moment) / time.Duration(lives))
+			r.driver.end(syscall.SIGKILL)
+			<-answered
+			r.startDriver(0)
+			begin := time.Now()
+			r.until("the call succeeds", func() bool {
+				begin = time.Now()
+				return l.stage(ctx) == nil
+			})
+			took = time.Since(begin)
+		})
+	}
 }
 
 // dies lives a life in which the driver is killed after a step of one call, and the call is repeated. It returns false if

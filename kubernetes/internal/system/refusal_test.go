@@ -49,6 +49,17 @@ func TestParametersAreChecked(t *testing.T) {
 	if found := r.groups()["pvc-1"]; found.Weight != 200 {
 		t.Errorf("%+v", found)
 	}
+	// What the server refuses is not kept: here because of the operator's part of the configuration.
+	head, err := os.ReadFile(r.path("head.toml"))
+	r.done(err)
+	r.write("head.toml", string(head)+"mistake = 1\n")
+	modify := &csi.ControllerModifyVolumeRequest{VolumeId: volume, MutableParameters: map[string]string{"weight": "300"}}
+	_, err = r.ControllerModifyVolume(ctx, modify)
+	expect(t, err, codes.Internal, "mistake")
+	r.write("head.toml", string(head))
+	if record, err := os.ReadFile(r.path("root/volumes/pvc-1/volume.json")); err != nil || !strings.Contains(string(record), `"weight": 200`) {
+		t.Errorf("%s, %v", record, err)
+	}
 	// A later change is in force when the call is answered.
 	begin := time.Now()
 	_, err = r.ControllerModifyVolume(ctx, &csi.ControllerModifyVolumeRequest{VolumeId: volume, MutableParameters: map[string]string{"weight": "900"}})

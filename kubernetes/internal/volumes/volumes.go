@@ -45,24 +45,25 @@ type Store struct {
 	directory string
 }
 
-// Open takes over a directory, makes it if needed, and removes what an unfinished creation or deletion has left.
+// Open opens a directory, and makes it if needed.
 func Open(directory string) (*Store, error) {
-	store := &Store{directory}
-	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(directory)
+	return &Store{directory}, os.MkdirAll(directory, 0o700)
+}
+
+// Clean removes what an unfinished creation or deletion has left. No other process may use the directory.
+func (s *Store) Clean() error {
+	entries, err := os.ReadDir(s.directory)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, entry := range entries {
-		if _, err := os.Stat(store.record(entry.Name())); errors.Is(err, os.ErrNotExist) {
-			if err := os.RemoveAll(filepath.Join(directory, entry.Name())); err != nil {
-				return nil, err
+		if _, err := os.Stat(s.record(entry.Name())); errors.Is(err, os.ErrNotExist) {
+			if err := os.RemoveAll(filepath.Join(s.directory, entry.Name())); err != nil {
+				return err
 			}
 		}
 	}
-	return store, nil
+	return nil
 }
 
 var plainName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
