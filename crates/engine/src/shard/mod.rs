@@ -141,6 +141,8 @@ pub(crate) struct Worker {
     delivered: Vec<(u32, i32)>,
     actions: Actions,
     performing: Actions,
+    /// Workers to be woken as soon as the lock is released.
+    wakes: Vec<Arc<Mailbox>>,
     completions: Vec<Completion>,
     scratch: Vec<u8>,
     counters: LoopCounters,
@@ -190,6 +192,7 @@ impl Worker {
             delivered: Vec::with_capacity(256),
             actions: Actions::default(),
             performing: Actions::default(),
+            wakes: Vec::new(),
             completions: Vec::with_capacity(COMPLETIONS_PER_TURN),
             scratch: Vec::with_capacity(stream::HEADER_BYTES as usize * 2),
             counters: LoopCounters::default(),
@@ -271,7 +274,7 @@ impl Worker {
         let mut budget = disk::INLINE_PER_TURN;
         loop {
             core.turn.dispatch(now, &mut self.actions);
-            core.exchange(self.number, &mut self.actions);
+            core.exchange(self.number, &mut self.actions, &mut self.wakes);
             if self.actions.list.is_empty() {
                 break;
             }
@@ -279,7 +282,10 @@ impl Worker {
             std::mem::swap(&mut self.performing, &mut self.actions);
             let mut performing = std::mem::replace(&mut self.performing, Actions::empty());
             self.start_in_model(core, &performing, now);
-            unlocked(core, || self.move_data(&performing, &mut budget));
+            unlocked(core, || {
+                self.signal_wakes();
+                self.move_data(&performing, &mut budget);
+            });
             for action in &performing.list {
                 self.pass_on(core, *action, now);
             }
@@ -292,6 +298,11 @@ impl Worker {
             }
             self.run_local_clients(core, now);
         }
+    }
+
+    /// Wakes the workers that have got actions. The lock is not held.
+    fn signal_wakes(&mut self) {
+        self.wakes.drain(..).for_each(|mailbox| mailbox.event.signal());
     }
 
     /// Starts the I/O of a list of actions, or does it.

@@ -180,16 +180,20 @@ impl Core {
     }
 
     /// Exchanges actions with the other workers: `own` gives those that belong to others and gets
-    /// those that others have decided for it.
-    pub(super) fn exchange(&mut self, own: usize, actions: &mut Actions) {
+    /// those that others have decided for it. The mailboxes of workers that sleep are added to `wakes`, to be
+    /// signalled when the lock is released: a signal takes as long as the decisions on several requests.
+    pub(super) fn exchange(&mut self, own: usize, actions: &mut Actions, wakes: &mut Vec<Arc<Mailbox>>) {
         if self.workers.len() == 1 {
             return;
         }
         let Actions { list, spans } = actions;
         list.retain(|action| {
             let Some(worker) = self.other_worker(action, spans, own) else { return true };
-            self.workers[worker].inbox.append(*action, spans);
-            self.wake_if_asleep(worker);
+            let peer = &mut self.workers[worker];
+            peer.inbox.append(*action, spans);
+            if std::mem::replace(&mut peer.is_asleep, false) {
+                wakes.push(Arc::clone(&peer.mailbox));
+            }
             false
         });
         let inbox = &mut self.workers[own].inbox;

@@ -203,7 +203,7 @@ impl Storm {
         loop {
             let mut actions = std::mem::take(&mut self.actions[self.worker]);
             self.core.turn.dispatch(self.now, &mut actions);
-            self.core.exchange(self.worker, &mut actions);
+            self.core.exchange(self.worker, &mut actions, &mut Vec::new());
             if actions.list.is_empty() {
                 return;
             }

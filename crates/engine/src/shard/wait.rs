@@ -89,6 +89,7 @@ impl Worker {
         self.note_counters(&mut core);
         if self.has_work_at_hand(&core) {
             drop(core);
+            self.signal_wakes();
             return self.ring.enter(Wait::No);
         }
         let model_at_ns = core.gate.as_ref().and_then(Gate::next_event);
@@ -99,6 +100,7 @@ impl Worker {
             && self.ring.can_wait_for_batches();
         core.workers[self.number].is_asleep = true;
         drop(core);
+        self.signal_wakes();
         // Sends complete inside this call, so their completions (and any others) are available at
         // once.
         self.ring.enter(Wait::No)?;
