@@ -62,6 +62,7 @@ use crate::error::EngineError;
 pub use crate::turn::Traced;
 use crate::turn::{Action, Actions, Incident, Verdict};
 use inline::Inline;
+use output::Out;
 use local_client::LocalClientState;
 use shared::{Route, unlocked};
 use sockets::Sockets;
@@ -144,6 +145,7 @@ pub(crate) struct Worker {
     /// Workers to be woken as soon as the lock is released.
     wakes: Vec<Arc<Mailbox>>,
     completions: Vec<Completion>,
+    sent_without_bytes: Vec<Out>,
     scratch: Vec<u8>,
     counters: LoopCounters,
     idle: Idle,
@@ -194,6 +196,7 @@ impl Worker {
             performing: Actions::default(),
             wakes: Vec::new(),
             completions: Vec::with_capacity(COMPLETIONS_PER_TURN),
+            sent_without_bytes: Vec::new(),
             scratch: Vec::with_capacity(stream::HEADER_BYTES as usize * 2),
             counters: LoopCounters::default(),
             stall_check_at_ns: None,
@@ -221,6 +224,7 @@ impl Worker {
     fn turn_once(&mut self, core: &mut Locked<'_>, now: Nanos) {
         self.counters.turns += 1;
         core.turn.begin_turn(now);
+        self.settle_sent_without_bytes(core, now);
         let mut completions = std::mem::take(&mut self.completions);
         completions.clear();
         self.ring.reap(COMPLETIONS_PER_TURN, &mut completions);
@@ -241,7 +245,6 @@ impl Worker {
         self.settle(core, now);
         self.report_incidents(core);
         send_traced(core);
-        self.send_dirty(core, now);
     }
 
     fn handle(&mut self, core: &mut Locked<'_>, completion: Completion, now: Nanos) {

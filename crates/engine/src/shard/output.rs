@@ -10,21 +10,43 @@ use hoistway_linux::ring::MAX_SPANS;
 
 use super::end::EndReason;
 use super::shared::{Core, Locked};
-use super::stream::{HEADER_BYTES, Out, Socket};
+use super::stream::{HEADER_BYTES, Socket};
 use super::{Token, Worker};
-use crate::protocol::{Body, Command, Failure, MAX_EXTENTS};
-use crate::turn::{Piece, Turn};
+use crate::protocol::{Body, ClientRequest, Command, Failure, MAX_EXTENTS, Protocol, StatusExtent};
+use crate::turn::Piece;
 
 /// Data of one send; more waits for the next, so that one connection cannot delay the others.
 const SEND_BYTES: u64 = 2 << 20;
 /// Spans that one piece may need: a header and every part of the longest read in one piece.
 const SPANS_PER_PIECE: usize = 2 + 40;
 
+/// A piece of a reply in the output.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Out {
+    pub request: u32,
+    pub piece: Piece,
+}
+
+/// A piece that is to be encoded, with all that this needs, so that it needs no lock.
+#[derive(Copy, Clone, Debug)]
+struct Queued {
+    out: Out,
+    asked: ClientRequest,
+    /// Where on the volume its data begins.
+    offset_bytes: u64,
+    length_bytes: u32,
+    /// How many of `Outgoing::data` are its own.
+    spans: u32,
+}
+
 /// The output of a socket. One send is in progress at most; its bytes are in `unsent` and its pieces
 /// in `in_transit` until it has ended.
 pub(super) struct Outgoing {
     headers: Slot,
-    queued: VecDeque<Out>,
+    queued: VecDeque<Queued>,
+    /// The memory of the pieces in `queued`, and what was found for those that are extents.
+    data: VecDeque<Span>,
+    extents: VecDeque<Vec<StatusExtent>>,
     in_transit: Vec<Out>,
     unsent: Vec<Span>,
     is_sending: bool,
@@ -39,6 +61,8 @@ impl Outgoing {
         Self {
             headers,
             queued: VecDeque::with_capacity(64),
+            data: VecDeque::with_capacity(64),
+            extents: VecDeque::new(),
             in_transit: Vec::with_capacity(64),
             unsent: Vec::with_capacity(MAX_SPANS),
             is_sending: false,
@@ -67,8 +91,10 @@ impl Outgoing {
     }
 
     /// Takes what is not being sent yet, because the socket is closed.
-    pub(super) fn drop_queued(&mut self) -> VecDeque<Out> {
-        std::mem::take(&mut self.queued)
+    pub(super) fn drop_queued(&mut self) -> impl Iterator<Item = Out> + use<> {
+        self.data.clear();
+        self.extents.clear();
+        std::mem::take(&mut self.queued).into_iter().map(|queued| queued.out)
     }
 
     /// Returns whether it was clean.
@@ -81,38 +107,71 @@ impl Outgoing {
     pub(super) fn becomes_clean(&mut self) {
         self.is_dirty = false;
     }
+
+    /// Encodes the next piece, up to its data.
+    fn encode(&mut self, protocol: &mut dyn Protocol, next: &Queued, out: &mut Vec<u8>) {
+        let &Queued { out: Out { request, piece }, asked, offset_bytes, length_bytes, .. } = next;
+        let note = self.notes.iter().position(|(of, _)| *of == request).map(|index| self.notes.swap_remove(index).1);
+        match piece {
+            Piece::Done => protocol.encode(&asked, Body::Done, out),
+            Piece::Data { last, .. } => protocol.encode(&asked, Body::Data { offset_bytes, length_bytes, last }, out),
+            Piece::Whole => protocol.encode(&asked, Body::Data { offset_bytes, length_bytes, last: true }, out),
+            Piece::Extents => {
+                let found = self.extents.pop_front().unwrap_or_default();
+                protocol.encode(&asked, Body::Extents(&found), out);
+            }
+            Piece::Failed { failure, offset_bytes, last } => {
+                let message = note.unwrap_or_else(|| message_of(failure, asked.command));
+                protocol.encode(&asked, Body::Failed { failure, offset_bytes, message, last }, out);
+            }
+        }
+    }
 }
 
 impl Worker {
     /// Adds a piece to a socket's output.
     pub(super) fn queue_piece(&mut self, core: &mut Core, index: u32, request: u32, piece: Piece, now: Nanos) {
+        let found = if piece == Piece::Extents { core.extents.remove(&request) } else { None };
         let Some(socket) = self.sockets.get_mut(index).filter(|socket| !socket.is_closed) else {
             return core.turn.sent(request, piece, now, &mut self.actions);
         };
-        socket.outgoing.queued.push_back(Out { request, piece });
+        let (outgoing, asked) = (&mut socket.outgoing, *core.turn.asked(request));
+        let (mut offset_bytes, mut length_bytes) = (asked.offset_bytes, 0);
+        let before = outgoing.data.len();
+        match piece {
+            Piece::Data { part, .. } => {
+                let data = core.turn.data_of(part);
+                (offset_bytes, length_bytes) = (core.turn.offset_of(part), data.length_bytes);
+                outgoing.data.push_back(data);
+            }
+            Piece::Whole => {
+                length_bytes = u32::try_from(asked.length_bytes).unwrap_or(u32::MAX);
+                outgoing.data.extend(core.turn.parts_of(request).map(|part| core.turn.data_of(part)));
+            }
+            Piece::Extents => outgoing.extents.push_back(found.unwrap_or_default()),
+            Piece::Done | Piece::Failed { .. } => {}
+        }
+        let spans = u32::try_from(outgoing.data.len() - before).unwrap_or(u32::MAX);
+        outgoing.queued.push_back(Queued { out: Out { request, piece }, asked, offset_bytes, length_bytes, spans });
         self.sockets.mark_dirty(index);
     }
 
-    /// Sends the output queued during this turn.
-    pub(super) fn send_dirty(&mut self, core: &mut Core, now: Nanos) {
-        for _ in 0..self.sockets.to_send() {
-            let Some(index) = self.sockets.next_dirty() else { break };
-            self.send(core, index, now);
+    /// Sends the output queued during this turn. Others decide meanwhile.
+    pub(super) fn send_dirty(&mut self, now: Nanos) {
+        while let Some(index) = self.sockets.next_dirty() {
+            self.send(index, now);
         }
     }
 
     /// Encodes and sends as much of a socket's output as one send may hold, unless a send is in
     /// progress.
-    fn send(&mut self, core: &mut Core, index: u32, now: Nanos) {
+    fn send(&mut self, index: u32, now: Nanos) {
         let Some(mut socket) = self.sockets.take(index) else { return };
         if !socket.outgoing.is_sending && !socket.is_closed && !socket.outgoing.queued.is_empty() {
-            self.encode_batch(core, &mut socket);
+            self.encode_batch(&mut socket);
             if socket.outgoing.unsent.is_empty() {
                 // Reached only with a protocol that encodes nothing; its pieces count as sent.
-                let sent = std::mem::take(&mut socket.outgoing.in_transit);
-                for out in &sent {
-                    core.turn.sent(out.request, out.piece, now, &mut self.actions);
-                }
+                self.sent_without_bytes.append(&mut socket.outgoing.in_transit);
             } else {
                 socket.outgoing.is_sending = true;
                 socket.stalls.sends(now);
@@ -124,63 +183,39 @@ impl Worker {
         self.sockets.put_back(index, socket);
     }
 
-    fn encode_batch(&mut self, core: &mut Core, socket: &mut Socket) {
+    /// Tells of the pieces that had no bytes.
+    pub(super) fn settle_sent_without_bytes(&mut self, core: &mut Core, now: Nanos) {
+        for out in self.sent_without_bytes.drain(..) {
+            core.turn.sent(out.request, out.piece, now, &mut self.actions);
+        }
+    }
+
+    fn encode_batch(&mut self, socket: &mut Socket) {
         self.scratch.clear();
-        socket.outgoing.unsent.clear();
+        let Socket { outgoing, protocol, .. } = socket;
+        outgoing.unsent.clear();
         let mut bytes = 0;
-        while let Some(out) = socket.outgoing.queued.front().copied() {
-            if socket.outgoing.unsent.len() + SPANS_PER_PIECE > MAX_SPANS || bytes >= SEND_BYTES {
+        while let Some(&next) = outgoing.queued.front() {
+            if outgoing.unsent.len() + SPANS_PER_PIECE > MAX_SPANS || bytes >= SEND_BYTES {
                 break;
             }
             let before = self.scratch.len();
-            if before > 0 && before + longest_encoding(out.piece) > HEADER_BYTES as usize {
+            if before > 0 && before + longest_encoding(next.out.piece) > HEADER_BYTES as usize {
                 break;
             }
-            self.encode(core, socket, out);
+            outgoing.encode(&mut **protocol, &next, &mut self.scratch);
             let header = Span::of(
-                socket.outgoing.headers,
+                outgoing.headers,
                 u32::try_from(before).unwrap_or(HEADER_BYTES),
                 u32::try_from(self.scratch.len() - before).unwrap_or(0),
             );
-            push_joined(&mut socket.outgoing.unsent, header);
-            match out.piece {
-                Piece::Data { part, .. } => socket.outgoing.unsent.push(core.turn.data_of(part)),
-                Piece::Whole => {
-                    let parts = core.turn.parts_of(out.request);
-                    socket.outgoing.unsent.extend(parts.map(|part| core.turn.data_of(part)));
-                }
-                Piece::Done | Piece::Extents | Piece::Failed { .. } => {}
-            }
-            bytes += match out.piece {
-                Piece::Whole => core.turn.asked(out.request).length_bytes,
-                Piece::Data { part, .. } => u64::from(core.turn.data_of(part).length_bytes),
-                _ => 0,
-            };
-            socket.outgoing.queued.pop_front();
-            socket.outgoing.in_transit.push(out);
+            push_joined(&mut outgoing.unsent, header);
+            outgoing.unsent.extend(outgoing.data.drain(..next.spans as usize));
+            bytes += u64::from(next.length_bytes);
+            outgoing.queued.pop_front();
+            outgoing.in_transit.push(next.out);
         }
-        self.ring.arena().copy_in(Span::of(socket.outgoing.headers, 0, HEADER_BYTES), &self.scratch);
-    }
-
-    fn encode(&mut self, core: &mut Core, socket: &mut Socket, out: Out) {
-        let asked = core.turn.asked(out.request);
-        let note = match socket.outgoing.notes.iter().position(|(request, _)| *request == out.request) {
-            Some(index) => socket.outgoing.notes.swap_remove(index).1,
-            None => "",
-        };
-        let body = body_of(&core.turn, out);
-        match body {
-            Body::Failed { failure, offset_bytes, last, .. } => {
-                let message = if note.is_empty() { message_of(failure, asked.command) } else { note };
-                let body = Body::Failed { failure, offset_bytes, message, last };
-                socket.protocol.encode(asked, body, &mut self.scratch);
-            }
-            Body::Extents(_) => {
-                let found = core.extents.remove(&out.request).unwrap_or_default();
-                socket.protocol.encode(asked, Body::Extents(&found), &mut self.scratch);
-            }
-            body => socket.protocol.encode(asked, body, &mut self.scratch),
-        }
+        self.ring.arena().copy_in(Span::of(outgoing.headers, 0, HEADER_BYTES), &self.scratch);
     }
 
     /// Handles the end of a send: all of it, some of it, or none because the peer is gone.
@@ -222,24 +257,6 @@ impl Worker {
             self.end_if_done(core, index, now);
         } else {
             self.sockets.mark_dirty(index);
-        }
-    }
-}
-
-/// The body of a piece, except messages and extents.
-fn body_of(turn: &Turn, out: Out) -> Body<'static> {
-    let asked = turn.asked(out.request);
-    match out.piece {
-        Piece::Done => Body::Done,
-        Piece::Extents => Body::Extents(&[]),
-        Piece::Failed { failure, offset_bytes, last } => Body::Failed { failure, offset_bytes, message: "", last },
-        Piece::Data { part, last } => {
-            let length_bytes = turn.data_of(part).length_bytes;
-            Body::Data { offset_bytes: turn.offset_of(part), length_bytes, last }
-        }
-        Piece::Whole => {
-            let length_bytes = u32::try_from(asked.length_bytes).unwrap_or(u32::MAX);
-            Body::Data { offset_bytes: asked.offset_bytes, length_bytes, last: true }
         }
     }
 }

@@ -83,20 +83,14 @@ impl Sockets {
 
     // ---- work for the next turn ----
 
-    /// Whether any socket has work.
+    /// Whether any socket has received bytes that are left for the next turn.
     pub(super) fn have_work(&self) -> bool {
-        !self.ready.is_empty() || !self.dirty.is_empty()
+        !self.ready.is_empty()
     }
 
     /// A socket has received bytes that are left for later.
     pub(super) fn serve_later(&mut self, index: u32) {
         self.ready.push_back(index);
-    }
-
-    /// How many sockets have output to send.
-    #[inline]
-    pub(super) fn to_send(&self) -> usize {
-        self.dirty.len()
     }
 
     /// How many sockets are to be served.

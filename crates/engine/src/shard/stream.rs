@@ -24,7 +24,7 @@ use super::{Token, Worker};
 use crate::counters::Sums;
 use crate::error::EngineError;
 use crate::protocol::{ClientRequest, Failure, MAX_HEADER_BYTES, Parsed, Protocol};
-use crate::turn::{Action, ConnectionBounds, Piece, Verdict};
+use crate::turn::{Action, ConnectionBounds, Verdict};
 
 /// Requests parsed per connection and turn of the loop.
 const PARSED_PER_TURN: u32 = 256;
@@ -63,13 +63,6 @@ pub(super) enum Stream {
     Waiting,
     /// Nothing: the client disconnected, or the stream is invalid.
     Ended,
-}
-
-/// A piece of a reply in the output.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Out {
-    pub request: u32,
-    pub piece: Piece,
 }
 
 /// Where a RECV in progress stores its bytes.
@@ -524,7 +517,6 @@ impl Worker {
             _ => core.turn.close(connection, now, &mut self.actions),
         }
         for out in dropped {
-            core.extents.remove(&out.request);
             core.turn.sent(out.request, out.piece, now, &mut self.actions);
         }
         self.free_if_unused(core, index);

@@ -82,25 +82,26 @@ impl Idle {
 }
 
 impl Worker {
-    /// Submits everything and waits for the next event, unless there is work left.
+    /// Sends, submits everything and waits for the next event, unless there is work left.
     pub(super) fn wait_for_events(&mut self, mut core: Locked<'_>, turn_began_ns: Nanos) -> io::Result<()> {
         let now = hoistway_linux::thread::monotonic_ns();
         self.counters.longest_turn_ns = self.counters.longest_turn_ns.max(now.saturating_sub(turn_began_ns));
         self.note_counters(&mut core);
-        if self.has_work_at_hand(&core) {
-            drop(core);
-            self.signal_wakes();
-            return self.ring.enter(Wait::No);
-        }
+        let has_work = self.has_work_at_hand(&core);
         let model_at_ns = core.gate.as_ref().and_then(Gate::next_event);
-        let deadlines = [core.turn.next_deadline(), model_at_ns, self.next_local_wake(), self.stall_check_at_ns];
-        let next_ns = deadlines.into_iter().flatten().min();
+        let deadline_ns = core.turn.next_deadline();
         let wants_batch = self.shared.settings.batch_wait_us > 0
             && core.turn.ios_in_flight() >= BATCH_DEPTH
             && self.ring.can_wait_for_batches();
-        core.workers[self.number].is_asleep = true;
+        core.workers[self.number].is_asleep = !has_work;
         drop(core);
         self.signal_wakes();
+        self.send_dirty(now);
+        if has_work || !self.sent_without_bytes.is_empty() {
+            return self.ring.enter(Wait::No);
+        }
+        let deadlines = [deadline_ns, model_at_ns, self.next_local_wake(), self.stall_check_at_ns];
+        let next_ns = deadlines.into_iter().flatten().min();
         // Sends complete inside this call, so their completions (and any others) are available at
         // once.
         self.ring.enter(Wait::No)?;
