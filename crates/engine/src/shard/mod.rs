@@ -62,10 +62,11 @@ use crate::error::EngineError;
 pub use crate::turn::Traced;
 use crate::turn::{Action, Actions, Incident, Verdict};
 use inline::Inline;
-use output::Out;
 use local_client::LocalClientState;
+use output::Out;
 use shared::{Route, unlocked};
 use sockets::Sockets;
+use stream::PayloadCopy;
 use volumes::OwnFiles;
 use wait::Idle;
 
@@ -145,6 +146,7 @@ pub(crate) struct Worker {
     /// Workers to be woken as soon as the lock is released.
     wakes: Vec<Arc<Mailbox>>,
     completions: Vec<Completion>,
+    payloads: Vec<PayloadCopy>,
     sent_without_bytes: Vec<Out>,
     scratch: Vec<u8>,
     counters: LoopCounters,
@@ -196,6 +198,7 @@ impl Worker {
             performing: Actions::default(),
             wakes: Vec::new(),
             completions: Vec::with_capacity(COMPLETIONS_PER_TURN),
+            payloads: Vec::with_capacity(256),
             sent_without_bytes: Vec::new(),
             scratch: Vec::with_capacity(stream::HEADER_BYTES as usize * 2),
             counters: LoopCounters::default(),
@@ -237,6 +240,7 @@ impl Worker {
             let Some(socket) = self.sockets.next_to_serve() else { break };
             self.pump(core, socket, now);
         }
+        self.take_payloads(core, now);
         self.advance_gate(core, now);
         self.check_stalls(core, now);
         core.turn.expire(now);
@@ -292,6 +296,7 @@ impl Worker {
             for action in &performing.list {
                 self.pass_on(core, *action, now);
             }
+            self.take_payloads(core, now);
             performing.clear();
             self.performing = performing;
             if self.inline.has_results() {

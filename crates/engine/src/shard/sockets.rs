@@ -16,6 +16,8 @@ pub(super) struct Sockets {
     ready: VecDeque<u32>,
     /// With output that is not being sent.
     dirty: VecDeque<u32>,
+    /// That may receive more when what they have received is copied.
+    emptied: Vec<u32>,
 }
 
 impl Sockets {
@@ -41,6 +43,7 @@ impl Sockets {
         self.free.push(index);
         self.ready.retain(|&other| other != index);
         self.dirty.retain(|&other| other != index);
+        self.emptied.retain(|&other| other != index);
         Some(socket)
     }
 
@@ -91,6 +94,18 @@ impl Sockets {
     /// A socket has received bytes that are left for later.
     pub(super) fn serve_later(&mut self, index: u32) {
         self.ready.push_back(index);
+    }
+
+    /// A socket is to receive more when this turn's payloads are copied.
+    #[inline]
+    pub(super) fn receive_later(&mut self, index: u32) {
+        self.emptied.push(index);
+    }
+
+    /// A socket that is to receive more.
+    #[inline]
+    pub(super) fn next_to_receive(&mut self) -> Option<u32> {
+        self.emptied.pop()
     }
 
     /// How many sockets are to be served.

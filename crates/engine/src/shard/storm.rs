@@ -7,8 +7,9 @@
 //! Source: docs/specifications/engine.md, section 10 (test 63).
 
 mod bytes;
+mod client;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hoistway_block::random::Stream;
@@ -21,6 +22,7 @@ use hoistway_linux::buffer::Span;
 use hoistway_linux::ring::{Emptying, RequestBuffer, is_request_memory};
 
 use self::bytes::{Bytes, CLIENT_MEMORY};
+use self::client::Client;
 use super::Mailbox;
 use super::shared::{Core, Route};
 use crate::protocol::{ClientRequest, Command, Failure};
@@ -31,22 +33,6 @@ use crate::turn::{
 const VOLUME_BYTES: u64 = 64 << 20;
 const WORKERS: usize = 3;
 const GROUPS: u32 = 8;
-
-/// The state of a simulated connection.
-#[derive(Debug, Default)]
-struct Client {
-    volume: u32,
-    is_closed: bool,
-    /// Whether its stream waits for the turn.
-    waits: bool,
-    /// The memory for the bytes that its stream waits for.
-    fills: Option<Span>,
-    /// Whether its stream waits for bytes of a refused request.
-    skips: bool,
-    /// Requests without their last piece, by cookie.
-    open: BTreeMap<u64, Command>,
-    output: VecDeque<(u32, Piece)>,
-}
 
 /// An I/O in flight.
 struct Io {
@@ -259,7 +245,7 @@ impl Storm {
                 // The client may have gone since.
                 let Some(client) = self.clients.get_mut(&connection).filter(|client| !client.is_closed) else { return };
                 assert!(client.waits && verdict != Verdict::Wait, "seed {}", self.seed);
-                apply_verdict(client, verdict);
+                client.apply(verdict);
             }
             Action::Status { request, .. } => self.statuses.push(request),
             Action::Finished { connection } => {
@@ -309,6 +295,7 @@ impl Storm {
 
     fn close_one(&mut self, connection: u32) {
         self.act_as(worker_of(connection));
+        while self.enter_aside(connection) {}
         let Some(client) = self.clients.get_mut(&connection) else { return };
         client.is_closed = true;
         client.open.clear();
@@ -492,7 +479,7 @@ impl Storm {
             self.core.turn.submit(connection, asked, self.now, &mut self.actions[self.worker])
         };
         if let Some(client) = self.clients.get_mut(&connection) {
-            apply_verdict(client, verdict);
+            client.apply(verdict);
         }
     }
 
@@ -521,8 +508,12 @@ impl Storm {
     }
 
     fn fill(&mut self) {
-        let waits_for_bytes = |client: &Client| !client.is_closed && (client.fills.is_some() || client.skips);
-        let Some(connection) = self.pick_client(waits_for_bytes) else { return };
+        let waits_for_bytes = |client: &Client| client.fills.is_some() || client.skips || !client.aside.is_empty();
+        let Some(connection) = self.pick_client(|client| !client.is_closed && waits_for_bytes(client)) else { return };
+        let needs_bytes = self.clients.get(&connection).is_some_and(|client| client.fills.is_some() || client.skips);
+        if (!needs_bytes || self.stream.chance(1, 2)) && self.enter_aside(connection) {
+            return;
+        }
         // One in ten of the payloads cannot be copied.
         let comes = !self.stream.chance(1, 10);
         let Some(&Client { volume, fills, .. }) = self.clients.get(&connection) else { return };
@@ -532,12 +523,26 @@ impl Storm {
         let (turn, actions) = (&mut self.core.turn, &mut self.actions[self.worker]);
         let verdict = match fills {
             None => turn.skipped(connection, self.now, actions),
+            Some(_) if comes && self.stream.chance(1, 2) => {
+                let (part, verdict) = turn.set_aside(connection, self.now, actions);
+                self.clients.entry(connection).and_modify(|client| client.aside.extend(part));
+                verdict
+            }
             Some(_) if comes => turn.filled(connection, self.now, actions),
             Some(_) => turn.unfilled(connection, Failure::Io, self.now, actions),
         };
         if let Some(client) = self.clients.get_mut(&connection) {
-            apply_verdict(client, verdict);
+            client.apply(verdict);
         }
+    }
+
+    /// Bytes that a stream had left aside are there; false if there are none.
+    fn enter_aside(&mut self, connection: u32) -> bool {
+        let part = self.clients.get_mut(&connection).and_then(|client| client.aside.pop());
+        part.is_some_and(|part| {
+            self.core.turn.enter_filled(part, self.now, &mut self.actions[self.worker]);
+            true
+        })
     }
 
     /// A volume is as new, so that the storm does not end with three damaged ones.
@@ -632,12 +637,6 @@ impl Storm {
 /// The worker that has a connection.
 fn worker_of(connection: u32) -> usize {
     connection as usize % WORKERS
-}
-
-fn apply_verdict(client: &mut Client, verdict: Verdict) {
-    client.waits = verdict == Verdict::Wait;
-    client.skips = matches!(verdict, Verdict::Skip(_));
-    client.fills = if let Verdict::Fill(span) = verdict { Some(span) } else { None };
 }
 
 fn storm(seed: u64, events: u32) {

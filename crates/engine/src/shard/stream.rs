@@ -75,6 +75,15 @@ enum Receiving {
     Slot,
 }
 
+/// Bytes of a payload that are still in a receive buffer, which takes no new ones before they are copied.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct PayloadCopy {
+    from: Span,
+    to: Span,
+    /// The part, if these are its last bytes.
+    part: Option<u32>,
+}
+
 /// A request that the protocol answers itself.
 #[derive(Copy, Clone, Debug)]
 struct AnsweredByProtocol {
@@ -246,7 +255,7 @@ impl Worker {
             const EINTR: i32 = 4;
             const EAGAIN: i32 = 11;
             if matches!(-result, EINTR | EAGAIN) {
-                return self.arm(index, now);
+                return self.sockets.receive_later(index);
             }
             // The peer is gone, so the answers to its requests are not needed.
             return self.close_connection(core, index, EndReason::Closed, now);
@@ -274,8 +283,30 @@ impl Worker {
         let (is_ready, is_closed) = (socket.is_ready, socket.is_closed);
         self.sockets.put_back(index, socket);
         if !is_ready && !is_closed {
+            self.sockets.receive_later(index);
+        }
+    }
+
+    /// Copies the payloads that were parsed, while the other workers decide; then their parts go on, and the sockets
+    /// receive more.
+    pub(super) fn take_payloads(&mut self, core: &mut Locked<'_>, now: Nanos) {
+        if !self.payloads.is_empty() {
+            unlocked(core, || self.copy_payloads());
+            self.enter_payloads(core, now);
+        }
+        while let Some(index) = self.sockets.next_to_receive() {
             self.end_if_done(core, index, now);
             self.arm(index, now);
+        }
+    }
+
+    fn copy_payloads(&self) {
+        self.payloads.iter().for_each(|payload| self.ring.arena().copy_within(payload.from, payload.to));
+    }
+
+    fn enter_payloads(&mut self, core: &mut Core, now: Nanos) {
+        for part in self.payloads.drain(..).filter_map(|payload| payload.part) {
+            core.turn.enter_filled(part, now, &mut self.actions);
         }
     }
 
@@ -284,20 +315,19 @@ impl Worker {
         let available = socket.end - socket.start;
         match socket.stream {
             Stream::Waiting | Stream::Ended => false,
-            Stream::Filling(span) => {
-                let from = Span::of(socket.buffer, socket.start, available);
-                let copied = available.min(span.length_bytes);
-                // The other workers decide meanwhile.
-                unlocked(core, || self.ring.arena().copy_within(from, span));
-                socket.start += copied;
-                let left = span.behind(copied);
+            Stream::Filling(to) => {
+                let from = Span::of(socket.buffer, socket.start, available.min(to.length_bytes));
+                socket.start += from.length_bytes;
+                let left = to.behind(from.length_bytes);
                 socket.stream = Stream::Filling(left);
-                if left.length_bytes > 0 {
-                    return false;
+                let mut part = None;
+                if left.length_bytes == 0 {
+                    let (aside, verdict) = core.turn.set_aside(socket.connection, now, &mut self.actions);
+                    apply_verdict(socket, verdict);
+                    part = aside;
                 }
-                let verdict = core.turn.filled(socket.connection, now, &mut self.actions);
-                apply_verdict(socket, verdict);
-                true
+                self.payloads.push(PayloadCopy { from, to, part });
+                left.length_bytes == 0
             }
             Stream::Skipping(left) => {
                 let skipped = u64::from(available).min(left);
@@ -469,7 +499,7 @@ impl Worker {
         } else if self.has_hung_up(index) {
             self.close_connection(core, index, EndReason::Closed, now);
         } else {
-            self.arm(index, now);
+            self.sockets.receive_later(index);
         }
     }
 
@@ -502,6 +532,10 @@ impl Worker {
         }
         socket.is_closed = true;
         socket.end_stream(reason);
+        // Its parts may not be left aside when it is closed in the turn.
+        self.copy_payloads();
+        self.enter_payloads(core, now);
+        let Some(socket) = self.sockets.get_mut(index) else { return };
         let (file, connection, receiving) = (socket.file, socket.connection, socket.receiving);
         let is_busy = socket.outgoing.is_sending() || socket.is_watched || socket.receiving != Receiving::No;
         let dropped = socket.outgoing.drop_queued();

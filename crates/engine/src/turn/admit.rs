@@ -80,6 +80,19 @@ impl Turn {
         self.continue_pending(connection, now, actions)
     }
 
+    /// Goes on with a connection's stream before the span of the last verdict is filled. The part is returned: when it
+    /// is filled, and before its connection is closed, [`Turn::enter_filled`] takes it.
+    pub fn set_aside(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> (Option<u32>, Verdict) {
+        let part = self.connections[connection].filling.take();
+        self.counters.violations += u64::from(part.is_none());
+        (part, self.continue_pending(connection, now, actions))
+    }
+
+    /// Takes a part that was [set aside](Turn::set_aside) and is filled.
+    pub fn enter_filled(&mut self, part: u32, now: Nanos, actions: &mut Actions) {
+        self.enter(part, now, actions);
+    }
+
     /// Tells that the bytes of the last verdict are discarded.
     pub fn skipped(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {
         if let Some(request) = self.connections[connection].refused.take() {
