@@ -55,8 +55,6 @@ struct Table {
     /// A piece has `1 << bits` bytes.
     bits: u32,
     are_pinned: Vec<bool>,
-    /// Whether pieces are to be registered.
-    pins_arena: bool,
     /// The kernel has refused to pin a piece; the others are used without.
     is_at_limit: bool,
     free_requests: Vec<u16>,
@@ -140,6 +138,10 @@ pub struct Ring {
     ring: IoUring,
     arena: ManuallyDrop<Arc<Arena>>,
     table: Option<Table>,
+    /// Whether pieces of the arena are to be registered.
+    pins_arena: bool,
+    /// Why a piece could not be registered, until it is reported.
+    refusal: Option<io::Error>,
     files: Vec<Option<OwnedFd>>,
     free_files: Vec<u32>,
     files_are_registered: bool,
@@ -175,6 +177,8 @@ impl Ring {
             ring,
             arena: ManuallyDrop::new(arena),
             table: None,
+            pins_arena: false,
+            refusal: None,
             files: table,
             free_files: (0..files).rev().collect(),
             files_are_registered,
@@ -200,13 +204,15 @@ impl Ring {
 
     /// From now on, single-span reads and writes register the part of the arena that they use, so that they cost less.
     /// A part is pinned when it is first used: a ring whose requests use little of the arena keeps little of it
-    /// resident. Where the kernel or the limit on locked memory forbids it, the ring works without.
-    ///
-    /// # Errors
-    /// The kernel has no table of registered buffers that is filled later (before Linux 5.13).
-    pub fn register_arena(&mut self) -> io::Result<()> {
-        self.table()?.pins_arena = true;
-        Ok(())
+    /// resident. Where the kernel (before Linux 5.13) or the limit on locked memory forbids it, the ring works without,
+    /// and [`Ring::take_refusal`] says so.
+    pub fn register_arena(&mut self) {
+        self.pins_arena = true;
+    }
+
+    /// Why the kernel has refused to register memory; once.
+    pub fn take_refusal(&mut self) -> Option<io::Error> {
+        self.refusal.take()
     }
 
     /// The table of registered buffers, which is made at the first use.
@@ -230,19 +236,27 @@ impl Ring {
         unsafe { self.ring.submitter().register_buffers(&vec![none; places]) }?;
         let free_requests = (count..places).filter_map(|place| u16::try_from(place).ok()).collect();
         let are_pinned = vec![false; count];
-        Ok(Table { bits, are_pinned, pins_arena: false, is_at_limit: false, free_requests })
+        Ok(Table { bits, are_pinned, is_at_limit: false, free_requests })
     }
 
     /// The registered piece of the arena that a span lies in; `None` if it is not registered. A span lies in one slot,
     /// which is at most 1 MiB and aligned to its size, so it never lies in two pieces.
     fn piece_of(&mut self, span: Span) -> Option<u16> {
-        let pieces = self.table.as_mut().filter(|_| !is_outside(span))?;
+        if is_outside(span) || !self.pins_arena {
+            return None;
+        }
+        if self.table.is_none()
+            && let Err(error) = self.table()
+        {
+            (self.pins_arena, self.refusal) = (false, Some(error));
+        }
+        let pieces = self.table.as_mut()?;
         let at = usize::try_from(span.offset_bytes >> pieces.bits).ok()?;
         let index = u16::try_from(at).ok()?;
         if *pieces.are_pinned.get(at)? {
             return Some(index);
         }
-        if pieces.is_at_limit || !pieces.pins_arena {
+        if pieces.is_at_limit {
             return None;
         }
         let offset_bytes = (at as u64) << pieces.bits;
@@ -253,7 +267,8 @@ impl Ring {
         let pinned = unsafe { self.ring.submitter().register_buffers_update(u32::from(index), &[piece], None) };
         pieces.are_pinned[at] = pinned.is_ok();
         pieces.is_at_limit = pinned.is_err();
-        pinned.is_ok().then_some(index)
+        self.refusal = pinned.err();
+        pieces.are_pinned[at].then_some(index)
     }
 
     /// The registered buffer that a span lies in, and where in it, as the kernel wants it; `None` if it lies in none.

@@ -298,6 +298,9 @@ impl Worker {
     pub(super) fn report_incidents(&mut self, core: &mut Core) {
         core.turn.take_incidents(&mut self.incidents);
         let device = &self.shared.settings.name;
+        if let Some(error) = self.ring.take_refusal() {
+            failure::log_refusal(device, &error);
+        }
         for incident in std::mem::take(&mut self.incidents) {
             match incident {
                 // A read tells only that the file ends before it.

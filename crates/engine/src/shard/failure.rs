@@ -106,3 +106,14 @@ pub(super) fn log_note(device: &str, export: &str, note: &str) {
         "device '{device}', export {export}: {note}"
     );
 }
+
+/// The kernel does not register a thread's memory, so direct I/O costs more.
+pub(super) fn log_refusal(device: &str, error: &io::Error) {
+    tracing::warn!(
+        name: "memory_not_registered",
+        target: "device",
+        device,
+        error = %error,
+        "device '{device}': direct I/O costs about a tenth more processor time, because the kernel does not register memory for io_uring: {error}; raise the limit on locked memory (LimitMEMLOCK= of the unit, or ulimit -l) to more than the device's memory, or use less memory"
+    );
+}

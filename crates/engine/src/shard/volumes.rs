@@ -330,7 +330,7 @@ impl OwnFiles {
             if is_direct {
                 // Direct I/O costs a tenth less on registered memory; without the right to pin it
                 // everything works as well.
-                let _ = ring.register_arena();
+                ring.register_arena();
             }
             // I/O on a file that cannot be opened again fails with EBADF.
             let is_closed = file.as_ref().is_some_and(std::io::Result::is_err);

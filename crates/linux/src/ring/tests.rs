@@ -35,9 +35,9 @@ fn gathered_writes_reach_the_file_in_order_and_come_back() {
     file.seek(io::SeekFrom::Start(10)).expect("seek");
     file.read_to_string(&mut text).expect("text");
     assert_eq!(text, "hoistwa");
-    let registered = ring.register_arena();
+    ring.register_arena();
     ring.read(8, id, &[span(100, 7)], 10);
-    assert_eq!(next(&mut ring), Completion { token: 8, result: 7 }, "registered: {registered:?}");
+    assert_eq!(next(&mut ring), Completion { token: 8, result: 7 }, "registered: {:?}", ring.take_refusal());
     let mut back = [0; 7];
     ring.arena().copy_out(span(100, 7), &mut back);
     assert_eq!(&back, b"hoistwa");
@@ -107,10 +107,7 @@ fn resident_kib(ring: &Ring) -> u64 {
 fn only_what_was_used_of_a_registered_arena_is_resident() {
     const ARENA_BYTES: u64 = 256 << 20;
     let mut ring = Ring::new(Arc::new(Arena::new(ARENA_BYTES).expect("256 MiB")), 8).expect("io_uring");
-    if let Err(error) = ring.register_arena() {
-        eprintln!("skipped: only_what_was_used_of_a_registered_arena_is_resident: {error}");
-        return;
-    }
+    ring.register_arena();
     // Arenas of other tests may lie next to this one, and count.
     assert!(resident_kib(&ring) < 16 << 10, "{} KiB before any request", resident_kib(&ring));
     let mut file = tempfile::tempfile().expect("a temporary file");
@@ -123,8 +120,31 @@ fn only_what_was_used_of_a_registered_arena_is_resident() {
         ring.arena().copy_out(span(offset_bytes, 1), &mut byte);
         assert_eq!(byte, [7]);
     }
-    let pieces = ring.table.as_ref().expect("registered");
+    let Some(pieces) = &ring.table else {
+        let error = ring.take_refusal();
+        eprintln!("skipped: only_what_was_used_of_a_registered_arena_is_resident: {error:?}");
+        return;
+    };
     let pinned = pieces.are_pinned.iter().filter(|is_pinned| **is_pinned).count();
     assert!(pinned == 3 || pieces.is_at_limit, "{pinned} pieces");
     assert!(resident_kib(&ring) < 16 << 10, "{} KiB after five requests", resident_kib(&ring));
+}
+
+#[test]
+fn a_refused_registration_is_told_once_and_the_ring_works_without() {
+    let mut ring = ring();
+    let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+    // SAFETY: the entry names no memory. A ring takes one table.
+    unsafe { ring.ring.submitter().register_buffers(&[none]) }.expect("a table");
+    ring.register_arena();
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    file.write_all(&[7; 4_096]).expect("written");
+    let id = ring.add_file(file.into()).expect("room");
+    for token in 0..2 {
+        ring.read(token, id, &[span(0, 4_096)], 0);
+        assert_eq!(next(&mut ring), Completion { token, result: 4_096 });
+    }
+    let refusal = ring.take_refusal().expect("an error");
+    assert_eq!(refusal.raw_os_error(), Some(libc::EBUSY));
+    assert!(ring.take_refusal().is_none() && ring.table.is_none());
 }
