@@ -23,20 +23,23 @@ pub(crate) struct Gate {
     /// Commands that the model refused because it was full; they are submitted again later.
     refused: VecDeque<Command>,
     completions: Vec<Completion>,
+    /// The model's time. The clocks of several threads may come in another order than they take the lock.
+    now: Nanos,
 }
 
 impl Gate {
     pub(crate) fn new(device: AnyDevice, tags: u32) -> Self {
         let (refused, completions) = (VecDeque::new(), Vec::new());
-        Self { device, pending: vec![Pending::default(); tags as usize], refused, completions }
+        Self { device, pending: vec![Pending::default(); tags as usize], refused, completions, now: 0 }
     }
 
     /// Starts a command in the model; the caller starts the real I/O.
     pub(crate) fn start(&mut self, tag: u32, operation: Operation, extent: Extent, is_durable: bool, now: Nanos) {
+        self.now = self.now.max(now);
         self.pending[tag as usize] = Pending::default();
         let flags = if is_durable { Flags::FUA } else { Flags::NONE };
         let command = Command { tag, operation, flags, extent, hardware_queue: HardwareQueue(0) };
-        if !self.refused.is_empty() || self.device.submit(now, &command) == Submit::Busy {
+        if !self.refused.is_empty() || self.device.submit(self.now, &command) == Submit::Busy {
             self.refused.push_back(command);
         }
     }
@@ -57,7 +60,8 @@ impl Gate {
     /// Advances the model to `now`; appends tag and result of each command that both the model and
     /// the real I/O have completed.
     pub(crate) fn advance(&mut self, now: Nanos, delivered: &mut Vec<(u32, i32)>) {
-        self.device.advance(now, &mut self.completions);
+        self.now = self.now.max(now);
+        self.device.advance(self.now, &mut self.completions);
         for completion in self.completions.drain(..) {
             let pending = &mut self.pending[completion.tag as usize];
             pending.modelled = Some(completion.status);
@@ -66,7 +70,7 @@ impl Gate {
             }
         }
         while let Some(command) = self.refused.front() {
-            if self.device.submit(now, command) == Submit::Busy {
+            if self.device.submit(self.now, command) == Submit::Busy {
                 break;
             }
             self.refused.pop_front();

@@ -20,12 +20,11 @@ const DEFAULT_THREADS: usize = 4;
 pub const DESCRIPTORS_OF_A_THREAD: u64 = 3;
 
 /// The number of threads that a device may have. `wanted` is the user's number; 0 = as many as there are
-/// processors for it (`cpus`; 0 = all of the machine), up to four.
+/// processors for it (`cpus`; 0 = all of the machine), up to four, but one where a device model is the limit.
 pub fn most_threads(wanted: usize, cpus: usize, has_model: bool) -> usize {
     let processors = if cpus == 0 { hoistway_linux::thread::processors() } else { cpus };
     match wanted {
-        // The model's clock is advanced by one thread.
-        _ if has_model => 1,
+        0 if has_model => 1,
         0 => processors.min(DEFAULT_THREADS),
         wanted => wanted,
     }
