@@ -10,6 +10,7 @@
 //! order.
 #![allow(unsafe_code)]
 
+mod transfer;
 mod ublk;
 
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
 pub use ublk::{RequestBuffer, UblkData, UblkTag, is_request_memory};
 
@@ -142,6 +143,8 @@ pub struct Ring {
     pins_arena: bool,
     /// Why a piece could not be registered, until it is reported.
     refusal: Option<io::Error>,
+    /// Whether a transfer of several spans can use registered memory (Linux 6.15).
+    gathers_registered: bool,
     files: Vec<Option<OwnedFd>>,
     free_files: Vec<u32>,
     files_are_registered: bool,
@@ -171,6 +174,9 @@ impl Ring {
         let _ = ring.submitter().register_ring_fd();
         // Kernels before 5.15 refuse.
         let _ = ring.submitter().register_iowq_max_workers(&mut [BLOCKED_WORKERS, 0]);
+        let mut probe = Probe::new();
+        let is_probed = ring.submitter().register_probe(&mut probe).is_ok();
+        let gathers_registered = is_probed && probe.is_supported(opcode::WritevFixed::CODE);
         let files_are_registered = ring.submitter().register_files_sparse(files).is_ok();
         let table = (0..files).map(|_| None).collect();
         Ok(Self {
@@ -179,6 +185,7 @@ impl Ring {
             table: None,
             pins_arena: false,
             refusal: None,
+            gathers_registered,
             files: table,
             free_files: (0..files).rev().collect(),
             files_are_registered,
@@ -202,7 +209,7 @@ impl Ring {
         &self.arena
     }
 
-    /// From now on, single-span reads and writes register the part of the arena that they use, so that they cost less.
+    /// From now on, reads and writes register the part of the arena that they use, so that they cost less.
     /// A part is pinned when it is first used: a ring whose requests use little of the arena keeps little of it
     /// resident. Where the kernel (before Linux 5.13) or the limit on locked memory forbids it, the ring works without,
     /// and [`Ring::take_refusal`] says so.
@@ -271,16 +278,6 @@ impl Ring {
         pieces.are_pinned[at].then_some(index)
     }
 
-    /// The registered buffer that a span lies in, and where in it, as the kernel wants it; `None` if it lies in none.
-    fn registered(&mut self, span: Span) -> Option<(u16, *mut u8)> {
-        if is_request_memory(span) {
-            let (index, offset_bytes) = ublk::place_of(span);
-            return Some((index, std::ptr::without_provenance_mut(offset_bytes)));
-        }
-        let piece = self.piece_of(span)?;
-        Some((piece, self.arena.address(span)))
-    }
-
     /// Takes over an open file or socket.
     ///
     /// # Errors
@@ -335,71 +332,6 @@ impl Ring {
     /// Whether waiting for several completions at once is supported (kernel 6.12).
     pub fn can_wait_for_batches(&self) -> bool {
         self.ring.params().is_feature_min_timeout()
-    }
-
-    /// Reads from `position_bytes` on into the spans, one behind the other (at most [`MAX_SPANS`]).
-    pub fn read(&mut self, token: u64, file: FileId, spans: &[Span], position_bytes: u64) {
-        let registered = if let [span] = *spans { self.registered(span) } else { None };
-        let entry = match (spans, registered) {
-            (&[span], Some((piece, at))) => self.on_file(
-                file,
-                |fd| opcode::ReadFixed::new(fd, at, span.length_bytes, piece).offset(position_bytes).build(),
-                |fd| opcode::ReadFixed::new(fd, at, span.length_bytes, piece).offset(position_bytes).build(),
-            ),
-            (&[span], None) if !is_outside(span) => {
-                let at = self.arena.address(span);
-                self.on_file(
-                    file,
-                    |fd| opcode::Read::new(fd, at, span.length_bytes).offset(position_bytes).build(),
-                    |fd| opcode::Read::new(fd, at, span.length_bytes).offset(position_bytes).build(),
-                )
-            }
-            _ => {
-                let (gather, pieces, count) = self.gather(spans);
-                let entry = self.on_file(
-                    file,
-                    |fd| opcode::Readv::new(fd, pieces, count).offset(position_bytes).build(),
-                    |fd| opcode::Readv::new(fd, pieces, count).offset(position_bytes).build(),
-                );
-                return self.push(with_gather(entry, token, gather));
-            }
-        };
-        self.push(with_token(entry, token));
-    }
-
-    /// Writes the spans, one behind the other, from `position_bytes` on; with `durable` it
-    /// completes when the data is on stable storage (RWF_DSYNC).
-    pub fn write(&mut self, token: u64, file: FileId, spans: &[Span], position_bytes: u64, durable: bool) {
-        let flags = if durable { libc::RWF_DSYNC } else { 0 };
-        let registered = if let [span] = *spans { self.registered(span) } else { None };
-        let entry = match (spans, registered) {
-            (&[span], Some((piece, at))) => {
-                let (at, length) = (at.cast_const(), span.length_bytes);
-                self.on_file(
-                    file,
-                    |fd| opcode::WriteFixed::new(fd, at, length, piece).offset(position_bytes).rw_flags(flags).build(),
-                    |fd| opcode::WriteFixed::new(fd, at, length, piece).offset(position_bytes).rw_flags(flags).build(),
-                )
-            }
-            (&[span], None) if !is_outside(span) => {
-                let (at, length) = (self.arena.address(span).cast_const(), span.length_bytes);
-                self.on_file(
-                    file,
-                    |fd| opcode::Write::new(fd, at, length).offset(position_bytes).rw_flags(flags).build(),
-                    |fd| opcode::Write::new(fd, at, length).offset(position_bytes).rw_flags(flags).build(),
-                )
-            }
-            _ => {
-                let (gather, pieces, count) = self.gather(spans);
-                let entry = self.on_file(
-                    file,
-                    |fd| opcode::Writev::new(fd, pieces, count).offset(position_bytes).rw_flags(flags).build(),
-                    |fd| opcode::Writev::new(fd, pieces, count).offset(position_bytes).rw_flags(flags).build(),
-                );
-                return self.push(with_gather(entry, token, gather));
-            }
-        };
-        self.push(with_token(entry, token));
     }
 
     /// Makes the file's data durable (fdatasync).

@@ -133,9 +133,9 @@ fn only_what_was_used_of_a_registered_arena_is_resident() {
 #[test]
 fn a_refused_registration_is_told_once_and_the_ring_works_without() {
     let mut ring = ring();
-    let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-    // SAFETY: the entry names no memory. A ring takes one table.
-    unsafe { ring.ring.submitter().register_buffers(&[none]) }.expect("a table");
+    // The kernel gives a ring one table.
+    ring.table().expect("a table");
+    ring.table = None;
     ring.register_arena();
     let mut file = tempfile::tempfile().expect("a temporary file");
     file.write_all(&[7; 4_096]).expect("written");
@@ -147,4 +147,34 @@ fn a_refused_registration_is_told_once_and_the_ring_works_without() {
     let refusal = ring.take_refusal().expect("an error");
     assert_eq!(refusal.raw_os_error(), Some(libc::EBUSY));
     assert!(ring.take_refusal().is_none() && ring.table.is_none());
+}
+
+/// Data of a file that is read and written by several spans of registered memory, of memory in two pieces, and of a
+/// piece that was not used before, is the same as without.
+#[test]
+fn gathered_transfers_use_registered_memory_where_all_spans_lie_in_one_piece() {
+    let mut ring = Ring::new(Arc::new(Arena::new(8 << 20).expect("8 MiB")), 8).expect("io_uring");
+    ring.register_arena();
+    let file = tempfile::tempfile().expect("a temporary file");
+    let id = ring.add_file(file.into()).expect("room");
+    let in_one = [span(8_192, 4_096), span(0, 4_096), span(1 << 20, 512)];
+    let in_two = [span(4 << 20, 4_096), span(12_288, 4_096), span((6 << 20) - 512, 512)];
+    let can_gather = ring.gathers_registered;
+    for (number, (from, to)) in [(in_one, in_two), (in_two, in_one), (in_one, in_one)].into_iter().enumerate() {
+        let byte = u8::try_from(number + 1).expect("small");
+        (1..).zip(from).for_each(|(factor, span)| ring.arena().fill(span, byte * factor));
+        ring.write(1, id, &from, 0, number == 2);
+        assert_eq!(next(&mut ring), Completion { token: 1, result: 8_704 }, "write {number}");
+        to.into_iter().for_each(|span| ring.arena().fill(span, 0));
+        ring.read(2, id, &to, 0);
+        assert_eq!(next(&mut ring), Completion { token: 2, result: 8_704 }, "read {number}");
+        for (factor, span) in (1..).zip(to) {
+            let mut back = vec![0; span.length_bytes as usize];
+            ring.arena().copy_out(span, &mut back);
+            assert!(back.iter().all(|&it| it == byte * factor), "round {number}, {span:?}");
+        }
+    }
+    let is_pinned = ring.take_refusal().is_none();
+    assert_eq!(ring.registered_by_all(&in_one).is_some(), can_gather && is_pinned);
+    assert_eq!(ring.registered_by_all(&in_two), None);
 }
