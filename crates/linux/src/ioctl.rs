@@ -193,6 +193,15 @@ pub fn lock_for_writing(file: BorrowedFd<'_>, range: (u64, u64)) -> io::Result<(
     set_lock(file, libc::F_WRLCK, range)
 }
 
+/// Keeps writers away from a file: an open-file-description lock of the whole, of which many may be held at a time,
+/// but none together with one of [`lock_for_writing`].
+///
+/// # Errors
+/// `WouldBlock` while another description is locked for writing.
+pub fn lock_for_reading(file: BorrowedFd<'_>) -> io::Result<()> {
+    set_lock(file, libc::F_RDLCK, (0, 0))
+}
+
 /// Releases the claim at once. Closing alone may be later, because a ring that knew the file
 /// releases it asynchronously.
 ///
