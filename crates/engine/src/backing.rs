@@ -8,6 +8,7 @@
 //! | `disk.img` on tmpfs, `memory:1GiB` | page cache | small requests inline, large ones by the ring's workers |
 //! | a file that io_uring blocks on (FUSE, NFS) | O_DIRECT if it works, else the page cache | threads of the volume |
 //! | `null:1TiB` | nothing | answered at once |
+//! | `base=BASE,overlay=OVERLAY` | both as `disk.img`, the base for reading | as `disk.img`; a block that is written is copied first |
 //! | `model:ssd,disk.img` | as `disk.img` | as `disk.img`, delivered when the device model says so |
 
 use std::os::fd::AsFd;
@@ -26,6 +27,8 @@ use hoistway_linux::ioctl::{FileExtent, file_extents};
 use hoistway_linux::ring::Emptying;
 
 use crate::error::{EngineError, ErrorKind};
+use crate::overlay::OpenOverlay;
+use crate::shard::MAX_VOLUMES;
 use crate::turn::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
 
 /// Files without known positions are placed at the volume number times this many bytes.
@@ -51,6 +54,13 @@ pub enum BackingKind {
         /// First byte and length of the slice; `None` for the whole file.
         slice: Option<(u64, u64)>,
     },
+    /// An overlay over a read-only base ([`crate::overlay`]).
+    Overlay {
+        /// The path of the base.
+        base: PathBuf,
+        /// The path of the overlay.
+        overlay: PathBuf,
+    },
     /// Memory of this many bytes.
     Memory(u64),
     /// No storage: this many bytes that read as zeroes.
@@ -58,6 +68,15 @@ pub enum BackingKind {
 }
 
 impl Backing {
+    /// The file or device that a volume on it writes to, and the slice of it: of an overlay, the overlay's.
+    pub fn written(&self) -> Option<(&Path, Option<(u64, u64)>)> {
+        match &self.kind {
+            BackingKind::Path { path, slice } => Some((path, *slice)),
+            BackingKind::Overlay { overlay, .. } => Some((overlay, None)),
+            BackingKind::Memory(_) | BackingKind::Null(_) => None,
+        }
+    }
+
     /// Parses a backing's text.
     ///
     /// # Errors
@@ -85,6 +104,9 @@ impl Backing {
         }
         let sized = |text: &str| parse_size(text).filter(|size| *size >= SECTOR_BYTES);
         let wrong = |what: &str| EngineError::usage(format!("backing '{text}': {what}"), SIZE_HELP);
+        if ["base=", "overlay="].iter().any(|key| text.starts_with(key)) {
+            return Ok(Self { kind: parse_overlay(text)?, model: None });
+        }
         let kind = if let Some(size) = text.strip_prefix("null:") {
             BackingKind::Null(sized(size).ok_or_else(|| wrong("not a size of at least 512 bytes"))?)
         } else if let Some(size) = text.strip_prefix("memory:") {
@@ -103,6 +125,36 @@ impl Backing {
             BackingKind::Path { path: PathBuf::from(path), slice }
         };
         Ok(Self { kind, model: None })
+    }
+}
+
+/// Parses `base=BASE,overlay=OVERLAY`, in any order.
+fn parse_overlay(text: &str) -> Result<BackingKind, EngineError> {
+    let wrong = |what: String| {
+        EngineError::usage(
+            format!("backing '{text}': {what}"),
+            "write base=PATH,overlay=PATH; `hoistway image create` makes an overlay",
+        )
+    };
+    let (mut base, mut overlay) = (None, None);
+    for word in text.split(',') {
+        let place = match word.split_once('=') {
+            Some(("base", path)) => Some((&mut base, path)),
+            Some(("overlay", path)) => Some((&mut overlay, path)),
+            _ => None,
+        };
+        let Some((place, path)) = place.filter(|(_, path)| !path.is_empty()) else {
+            return Err(wrong(format!("'{word}' is neither base=PATH nor overlay=PATH (a path has no comma)")));
+        };
+        if place.replace(PathBuf::from(path)).is_some() {
+            return Err(wrong(format!("'{word}' names a second file")));
+        }
+    }
+    match (base, overlay) {
+        (Some(base), Some(overlay)) if base == overlay => Err(wrong("base and overlay are one file".to_owned())),
+        (Some(base), Some(overlay)) => Ok(BackingKind::Overlay { base, overlay }),
+        (None, _) => Err(wrong("base=PATH is missing".to_owned())),
+        (_, None) => Err(wrong("overlay=PATH is missing".to_owned())),
     }
 }
 
@@ -229,6 +281,8 @@ pub(crate) struct OpenVolume {
     /// time.
     pub has_local_size: bool,
     pub model: Option<Model>,
+    /// The base below it, if it is an overlay.
+    pub overlay: Option<OpenOverlay>,
 }
 
 /// How long a backing may take to be opened while others are served.
@@ -277,6 +331,7 @@ impl OpenVolume {
                 })?;
                 Self::on_file(settings, file, None, format!("memory of {size_bytes} bytes")).map_err(described)
             }
+            BackingKind::Overlay { base, overlay } => crate::overlay::open(settings, base, overlay).map_err(described),
             BackingKind::Path { path, slice } => {
                 let opening = Opening {
                     writable: !settings.is_read_only,
@@ -338,12 +393,14 @@ impl OpenVolume {
                 is_blocking: false,
                 has_local_size: false,
                 model: None,
+                overlay: None,
             },
             settings,
         )
     }
 
-    fn on_file(
+    /// A volume on an open file, or on a slice of it.
+    pub fn on_file(
         settings: &VolumeSettings,
         opened: Opened,
         slice: Option<(u64, u64)>,
@@ -407,6 +464,7 @@ impl OpenVolume {
             is_blocking,
             has_local_size: false,
             model: None,
+            overlay: None,
         };
         Ok(Self::with_model(volume, settings))
     }
@@ -429,6 +487,9 @@ impl OpenVolume {
         } else if self.opened.as_ref().is_none_or(|opened| opened.facts.kind != Kind::BlockDevice) {
             self.abilities.positions.base_bytes = u64::from(number) * SYNTHETIC_STRIDE_BYTES;
         }
+        if let Some(overlay) = &mut self.overlay {
+            overlay.base_positions.base_bytes = u64::from(MAX_VOLUMES + number) * SYNTHETIC_STRIDE_BYTES;
+        }
     }
 
     /// The range that each actuator of the underlying drive serves, in the sectors used for
@@ -448,7 +509,12 @@ impl OpenVolume {
 
 /// Opens with direct I/O unless the size leaves a partial block at the end, which only the page
 /// cache can reach.
-fn open_fitting(path: &Path, root: Option<&Path>, opening: Opening, is_claimed: bool) -> Result<Opened, Refusal> {
+pub(crate) fn open_fitting(
+    path: &Path,
+    root: Option<&Path>,
+    opening: Opening,
+    is_claimed: bool,
+) -> Result<Opened, Refusal> {
     let open = |opening| if is_claimed { open_claimed(path, opening) } else { open(path, root, opening) };
     let opened = open(opening)?;
     let is_whole = |alignment: u32| opened.facts.size_bytes.is_multiple_of(u64::from(alignment));
@@ -513,7 +579,7 @@ fn cache_note(settings: &VolumeSettings, opened: &Opened) -> Option<String> {
 
 /// The places on the device of a file's bytes from `base_bytes` on, by their offset in the volume;
 /// empty if unknown.
-fn file_places(opened: &Opened, kind: Kind, base_bytes: u64) -> Vec<FileExtent> {
+pub(crate) fn file_places(opened: &Opened, kind: Kind, base_bytes: u64) -> Vec<FileExtent> {
     if kind != Kind::RegularFile {
         return Vec::new();
     }

@@ -28,7 +28,7 @@ impl ShardHandle {
     pub fn grow_volume(&self, volume: VolumeId, deadline: Instant) -> Result<Growth, EngineError> {
         let facts = self.facts(volume)?;
         let before_bytes = facts.size_bytes;
-        let Some((file, calls)) = self.ask(move |core| core.file_that_may_grow(volume.0))? else {
+        let Some((file, calls, first_bytes)) = self.ask(move |core| core.file_that_may_grow(volume.0))? else {
             return Ok(Growth { before_bytes, now_bytes: before_bytes });
         };
         let answer = calls
@@ -40,7 +40,7 @@ impl ShardHandle {
         let known = known.map_err(|error| {
             EngineError::system(format!("volume '{}': its size cannot be read: {error}", facts.name), "try again")
         })?;
-        let now_bytes = known.size_bytes;
+        let now_bytes = known.size_bytes.saturating_sub(first_bytes);
         if now_bytes < before_bytes {
             let message = format!(
                 "volume '{}' has shrunk from {before_bytes} to {now_bytes} bytes, and clients may use what is gone",

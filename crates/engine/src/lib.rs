@@ -39,6 +39,7 @@ mod growth;
 mod host;
 mod looking;
 mod memory;
+pub mod overlay;
 mod positioning;
 pub mod protocol;
 mod saturation;

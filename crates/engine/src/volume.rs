@@ -188,8 +188,8 @@ fn launch(
         cpus: settings.cpus.clone(),
         is_urgent: settings.is_urgent,
     };
-    // A volume on a block device has its claim beside its file.
-    let files = settings.max_connections + 2 * crate::shard::MAX_VOLUMES + 1;
+    // A volume on a block device has its claim beside its file, and an overlay its base and its bitmap.
+    let files = settings.max_connections + 3 * crate::shard::MAX_VOLUMES + 1;
     let threads = Threads::start(loop_settings, turn_settings, gate, settings.threads as usize, files)?;
     let mut inner = Inner { name: settings.name, note, threads, volumes: Vec::new() };
     if !settings.scheduler.settings.is_empty() {

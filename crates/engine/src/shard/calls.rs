@@ -120,6 +120,9 @@ pub(super) struct BlockingFile {
     pub calls: Arc<Calls>,
     /// First byte of the volume in it.
     pub base_bytes: u64,
+    /// Of an overlay: the base, and the file for its bitmap.
+    pub base: Option<Arc<OwnedFd>>,
+    pub bitmap: Option<Arc<OwnedFd>>,
 }
 
 impl Worker {
@@ -127,7 +130,9 @@ impl Worker {
     pub(super) fn start_blocking_transfer(&mut self, transfer: Transfer, spans: &[Span], position_bytes: u64) {
         let memory = Gathered::new(self.ring.shared_arena(), spans);
         let end_bytes = if transfer.is_write { position_bytes + u64::from(transfer.bytes) } else { 0 };
+        let base = self.blocking_file(transfer.volume).and_then(|file| file.base).filter(|_| transfer.is_of_base);
         self.start_blocking(transfer.volume, transfer.io, end_bytes, move |file| {
+            let file = base.as_deref().unwrap_or(file);
             let moved = match transfer.is_write {
                 true => memory.write_at(file.as_fd(), position_bytes, transfer.is_durable),
                 false => memory.read_at(file.as_fd(), position_bytes),
@@ -159,7 +164,7 @@ impl Worker {
         end_bytes: u64,
         call: impl FnOnce(&OwnedFd) -> std::io::Result<i32> + Send + 'static,
     ) {
-        let Some(BlockingFile { file, calls, base_bytes }) = self.blocking_file(volume) else {
+        let Some(BlockingFile { file, calls, base_bytes, .. }) = self.blocking_file(volume) else {
             return self.inline.done(io, -EIO);
         };
         let mailbox = Arc::clone(&self.mailbox);
@@ -180,7 +185,7 @@ impl Worker {
 
     /// Starts the fsync of a file that blocks.
     pub(super) fn start_blocking_sync(&mut self, volume: u32) {
-        let Some(BlockingFile { file, calls, base_bytes }) = self.blocking_file(volume) else { return };
+        let Some(BlockingFile { file, calls, base_bytes, .. }) = self.blocking_file(volume) else { return };
         let mailbox = Arc::clone(&self.mailbox);
         let sync = move || {
             let result = errno_of(hoistway_linux::device::make_durable(file.as_fd()).map(|()| 0));
@@ -197,6 +202,27 @@ impl Worker {
             self.mailbox.post_result(Box::new(move |worker, core| {
                 worker.sync_done(core, volume, -EAGAIN, hoistway_linux::thread::monotonic_ns());
             }));
+        }
+    }
+
+    /// Starts the write of a page of the bitmap of an overlay whose file blocks.
+    pub(super) fn start_blocking_store(&mut self, volume: u32, position_bytes: u64, span: Span) {
+        let memory = Gathered::new(self.ring.shared_arena(), &[span]);
+        let mailbox = Arc::clone(&self.mailbox);
+        let ended = move |result| {
+            mailbox.post_result(Box::new(move |worker, core| {
+                worker.store_done(core, volume, result, hoistway_linux::thread::monotonic_ns());
+            }));
+        };
+        let file = self.blocking_file(volume);
+        let Some((bitmap, calls)) = file.and_then(|file| Some((file.bitmap?, file.calls))) else { return ended(-EIO) };
+        let otherwise = ended.clone();
+        let write = move || {
+            let moved = memory.write_at(bitmap.as_fd(), position_bytes, false);
+            ended(errno_of(moved.map(|bytes| i32::try_from(bytes).unwrap_or(i32::MAX))));
+        };
+        if !calls.run(Box::new(write)) {
+            otherwise(-EAGAIN);
         }
     }
 

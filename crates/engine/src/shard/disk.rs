@@ -14,6 +14,7 @@ use super::shared::{Core, Locked, unlocked};
 use super::volumes::OwnFile;
 use super::{FIRST_SYNC_TAG, Token, Worker};
 use crate::damage::Damage;
+use crate::overlay::format::PAGE_BYTES;
 use crate::protocol::{ClientRequest, MAX_EXTENTS, StatusExtent};
 use crate::turn::{Action, Actions, Incident};
 
@@ -32,10 +33,23 @@ pub(super) const INLINE_SPANS: usize = 8;
 pub(super) struct Transfer {
     pub io: RequestId,
     pub volume: u32,
+    /// Whether it reads the base below the volume's file.
+    pub is_of_base: bool,
     pub is_write: bool,
     pub position_bytes: u64,
     pub bytes: u32,
     pub is_durable: bool,
+}
+
+impl Transfer {
+    /// The transfer of an action, if it is one.
+    #[inline]
+    pub fn of(action: &Action) -> Option<Self> {
+        let Action::Start { io, volume, is_of_base, is_write, position_bytes, bytes, is_durable, .. } = *action else {
+            return None;
+        };
+        Some(Self { io, volume, is_of_base, is_write, position_bytes, bytes, is_durable })
+    }
 }
 
 /// The answer to an [`AllocationQuery`].
@@ -51,6 +65,10 @@ struct AllocationQuery {
     file: Arc<OwnedFd>,
     asked: ClientRequest,
     base_bytes: u64,
+    /// Of an overlay, the base.
+    base: Option<Arc<OwnedFd>>,
+    /// Where the runs of the same owner end, in bytes of the volume, and whether they are those of the base.
+    runs: Vec<(u64, bool)>,
 }
 
 impl Worker {
@@ -80,7 +98,12 @@ impl Worker {
             return self.inline.done(transfer.io, -EBADF);
         };
         if volume.is_blocking {
-            return self.start_blocking_transfer(transfer, spans, transfer.position_bytes + volume.base_bytes);
+            let before = if transfer.is_of_base { 0 } else { volume.base_bytes };
+            return self.start_blocking_transfer(transfer, spans, transfer.position_bytes + before);
+        }
+        if transfer.is_of_base {
+            let Some(base) = volume.base else { return self.inline.done(transfer.io, -EBADF) };
+            return self.ring.read(Token::Io(transfer.io).pack(), base, spans, transfer.position_bytes);
         }
         let (Some(file), position_bytes) = (volume.file, transfer.position_bytes + volume.base_bytes) else {
             self.inline.done(transfer.io, i32::try_from(transfer.bytes).unwrap_or(i32::MAX));
@@ -241,6 +264,28 @@ impl Worker {
         }
     }
 
+    /// Writes a page of the bitmap of an overlay to the page cache.
+    pub(super) fn start_store(&mut self, volume: u32, position_bytes: u64, span: Span) {
+        match self.file_of(volume) {
+            Some(OwnFile { is_blocking: true, .. }) => self.start_blocking_store(volume, position_bytes, span),
+            Some(OwnFile { bitmap: Some(bitmap), .. }) => {
+                self.ring.write(Token::Store(volume).pack(), bitmap, &[span], position_bytes, false);
+            }
+            _ => self.mailbox.post_result(Box::new(move |worker, core| {
+                worker.store_done(core, volume, -EBADF, hoistway_linux::thread::monotonic_ns());
+            })),
+        }
+    }
+
+    /// Takes the result of a write of the bitmap.
+    pub(super) fn store_done(&mut self, core: &mut Core, volume: u32, result: i32, now: Nanos) {
+        let is_ok = usize::try_from(result) == Ok(PAGE_BYTES);
+        if !is_ok {
+            failure::log_store(&self.shared.settings.name, core.volume_name(volume), -result);
+        }
+        core.turn.stored(volume, is_ok, now, &mut self.actions);
+    }
+
     /// Takes the result of the real I/O.
     pub(super) fn io_done(&mut self, core: &mut Core, io: RequestId, result: i32, now: Nanos) {
         let result = match &mut core.gate {
@@ -332,8 +377,10 @@ impl Worker {
             return self.status_answered(core, request, volume, Allocation::Found(vec![all]));
         }
         let query = open.and_then(|open| {
-            let file = Arc::clone(open.file.as_ref()?);
-            Some((AllocationQuery { file, asked, base_bytes: open.base_bytes }, Arc::clone(&open.calls)))
+            let (file, base) = (Arc::clone(open.file.as_ref()?), open.base.clone());
+            let runs = core.turn.runs(volume, &asked);
+            let query = AllocationQuery { file, asked, base_bytes: open.base_bytes, base, runs };
+            Some((query, Arc::clone(&open.calls)))
         });
         let mailbox = Arc::clone(&self.mailbox);
         let is_started = query.is_some_and(|(query, calls)| {
@@ -370,13 +417,23 @@ fn allocation(query: &AllocationQuery) -> Allocation {
         return Allocation::Ends(size_bytes.saturating_sub(query.base_bytes));
     }
     let limit = if query.asked.one_extent { 1 } else { MAX_EXTENTS };
-    let mut found = Vec::new();
-    let mut at = start;
-    while at < end && found.len() < limit {
-        let Ok(run) = data_run_at(query.file.as_fd(), at, end) else { return Allocation::Failed };
-        let is_hole = run.is_hole;
-        found.push(StatusExtent { length_bytes: run.end_bytes - at, hole: is_hole, zero: is_hole });
-        at = run.end_bytes;
+    let mut found: Vec<StatusExtent> = Vec::new();
+    let mut from = query.asked.offset_bytes;
+    for &(until, is_of_base) in &query.runs {
+        let (file, before) = match &query.base {
+            Some(base) if is_of_base => (base, 0),
+            _ => (&query.file, query.base_bytes),
+        };
+        while from < until && found.len() < limit {
+            let Ok(run) = data_run_at(file.as_fd(), before + from, before + until) else { return Allocation::Failed };
+            let run_end = run.end_bytes - before;
+            let extent = StatusExtent { length_bytes: run_end - from, hole: run.is_hole, zero: run.is_hole };
+            match found.last_mut().filter(|last| last.hole == extent.hole) {
+                Some(last) => last.length_bytes += extent.length_bytes,
+                None => found.push(extent),
+            }
+            from = run_end;
+        }
     }
     Allocation::Found(found)
 }

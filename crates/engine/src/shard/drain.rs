@@ -1,11 +1,12 @@
 //! The end of a device: a drain, or a stop at once. The calling thread conducts it, so that it ends
 //! in time even if a worker or a backing hangs; what hangs is left to the end of the process.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use super::calls::Calls;
+use super::volumes::Seal;
 use super::{Core, Threads};
 use crate::damage::Damage;
 use crate::error::EngineError;
@@ -37,6 +38,7 @@ struct Unsynced {
     abandoned: u32,
     /// What it had lost before. The kernel reports a loss once, so its last fsync says nothing.
     damage: Option<Damage>,
+    seal: Seal,
 }
 
 impl Threads {
@@ -99,7 +101,8 @@ impl Core {
                 let abandoned = requests.iter().find(|(of, _)| *of == number).map_or(0, |(_, requests)| *requests);
                 let (file, calls) = (Arc::clone(volume.file.as_ref()?), Arc::clone(&volume.calls));
                 let damage = self.turn.volume(number).and_then(|(_, damage, _)| damage);
-                Some(Unsynced { name: volume.facts.name.clone(), file, calls, abandoned, damage })
+                let seal = self.seal(number);
+                Some(Unsynced { name: volume.facts.name.clone(), file, calls, abandoned, damage, seal })
             })
             .collect()
     }
@@ -116,14 +119,14 @@ impl Core {
 
 /// Makes the volumes durable, all at once. Those with abandoned requests are not waited for longer
 /// than for the others.
-fn sync_all(volumes: Vec<Unsynced>, timeout: Duration, report: &mut DrainReport) {
+fn sync_all(mut volumes: Vec<Unsynced>, timeout: Duration, report: &mut DrainReport) {
     let deadline = Instant::now() + timeout;
     let (done, results) = mpsc::channel();
     // What is known of each: nothing yet, or how its fsync ended.
     let mut ends: Vec<Option<Result<(), String>>> = vec![None; volumes.len()];
-    for (index, Unsynced { file, calls, .. }) in volumes.iter().enumerate() {
-        let (done, file) = (done.clone(), Arc::clone(file));
-        let sync = move || _ = done.send((index, hoistway_linux::device::make_durable(file.as_fd())));
+    for (index, Unsynced { file, calls, seal, .. }) in volumes.iter_mut().enumerate() {
+        let (done, file, seal) = (done.clone(), Arc::clone(file), std::mem::take(seal));
+        let sync = move || _ = done.send((index, seal.make_durable(&file)));
         if !calls.run(Box::new(sync)) {
             ends[index] = Some(Err("no thread can be started for it".to_owned()));
         }

@@ -3,6 +3,8 @@
 //! nothing of a client that is gone takes effect later than its end. Limits, plugs, switches of the
 //! scheduler, short and failed transfers, blocks that are read and modified, and a drain take part.
 
+mod overlays;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use hoistway_experiment::{Limits, SchedulerSpec};
 use hoistway_linux::buffer::{Arena, Span};
 use hoistway_linux::ring::Emptying;
 
+use self::overlays::Overlays;
 use super::register::{Access, End, Registers};
 use crate::protocol::{ClientRequest, Command};
 use crate::turn::{
@@ -63,6 +66,8 @@ enum Kind {
 struct Io {
     id: RequestId,
     volume: u32,
+    /// Whether it reads the base below the volume.
+    is_of_base: bool,
     kind: Kind,
     position_bytes: u64,
     spans: Vec<Span>,
@@ -80,6 +85,9 @@ struct Seen {
     held: u64,
     withdrawn: u64,
     kept_back: u64,
+    /// How often all clients and the server were killed at once, and the writes of a bitmap that were torn by it.
+    killed: u64,
+    torn: u64,
 }
 
 struct Storm {
@@ -97,25 +105,28 @@ struct Storm {
     stored: BTreeMap<(u32, u64), u64>,
     registers: Registers,
     volumes: [VolumeAbilities; 3],
+    overlays: Option<Overlays>,
+    /// The first sector of each volume that clients use.
+    first: u64,
     next_cookie: u64,
     seen: Seen,
     seed: u64,
 }
 
 impl Storm {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, is_over_base: bool) -> Self {
         let settings = TurnSettings {
             connections: 24,
             groups: 8,
             device_depth: 6,
-            max_part_bytes: 4 << 10,
+            max_part_bytes: if is_over_base { 64 << 10 } else { 4 << 10 },
             scheduler: ENTRIES[0].name.to_owned(),
             ..TurnSettings::probe()
         };
         let arena = settings.arena().expect("memory");
         let mut turn = Turn::new(&settings, Arc::clone(&arena)).expect("a turn");
         let volumes = [(1, true), (4_096, true), (512, false)].map(|(alignment_bytes, can_punch)| VolumeAbilities {
-            size_bytes: SECTORS * SECTOR_BYTES,
+            size_bytes: if is_over_base { overlays::SECTORS } else { SECTORS } * SECTOR_BYTES,
             is_read_only: false,
             alignment_bytes,
             emptying_alignment_bytes: alignment_bytes,
@@ -133,7 +144,7 @@ impl Storm {
         }
         let mut groups = vec![0];
         groups.extend(["a", "b"].into_iter().filter_map(|name| turn.add_group(name, 0, 100, 0)));
-        Self {
+        let mut storm = Self {
             random: Stream::of(seed, "ends"),
             settings,
             turn,
@@ -147,10 +158,16 @@ impl Storm {
             stored: BTreeMap::new(),
             registers: Registers::default(),
             volumes,
+            overlays: None,
+            first: 0,
             next_cookie: 1,
             seen: Seen::default(),
             seed,
+        };
+        if is_over_base {
+            storm.put_over_base();
         }
+        storm
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -175,10 +192,12 @@ impl Storm {
             35..38 => self.switch(),
             38..42 => self.limit(),
             42..44 => self.repair(),
-            44..60 => self.sync_done(),
+            44..48 => self.die_all(),
+            48..60 => self.sync_done(),
             60..400 => self.submit(),
             400..600 => self.fill(),
             600..700 => self.store(),
+            700..850 if self.random.chance(1, 5) && self.overlays.is_some() => self.store_done(),
             700..850 => self.complete(),
             850..980 => self.send(),
             _ => self.turn.expire(self.now),
@@ -203,17 +222,28 @@ impl Storm {
 
     fn perform(&mut self, action: Action, spans: &[Span]) {
         match action {
-            Action::Start { io: id, volume, is_write, position_bytes, first_span, spans: count, bytes, .. } => {
+            Action::Start {
+                io: id,
+                volume,
+                is_of_base,
+                is_write,
+                position_bytes,
+                first_span,
+                spans: count,
+                bytes,
+                ..
+            } => {
                 let spans = spans[first_span as usize..(first_span + count) as usize].to_vec();
                 let kind = if is_write { Kind::Write } else { Kind::Read };
                 let length_bytes = u64::from(bytes);
-                self.ios.push(Io { id, volume, kind, position_bytes, spans, length_bytes, done_bytes: 0 });
+                self.ios.push(Io { id, volume, is_of_base, kind, position_bytes, spans, length_bytes, done_bytes: 0 });
             }
             Action::Empty { io: id, volume, position_bytes, length_bytes, .. } => {
-                let (kind, spans) = (Kind::Empty, Vec::new());
-                self.ios.push(Io { id, volume, kind, position_bytes, spans, length_bytes, done_bytes: 0 });
+                let (kind, spans, is_of_base) = (Kind::Empty, Vec::new(), false);
+                self.ios.push(Io { id, volume, is_of_base, kind, position_bytes, spans, length_bytes, done_bytes: 0 });
             }
             Action::Sync { volume } => self.syncs.push(volume),
+            Action::Store { volume, position_bytes, span } => self.store_begins(volume, position_bytes, span),
             Action::Reply { connection, request, piece } => self.answered(connection, request, piece),
             Action::Continue { connection, verdict } => {
                 if let Some(client) = self.clients.get_mut(&connection) {
@@ -292,7 +322,8 @@ impl Storm {
         let volume = self.clients[&connection].volume;
         let sectors = match command {
             Command::Flush => 0..0,
-            Command::Trim if volume == CANNOT_PUNCH => 0..0,
+            // Of a part of a block of the base, nothing.
+            Command::Trim if volume == CANNOT_PUNCH || self.overlays.is_some() => 0..0,
             Command::Trim => first - first % 8..first - first % 8 + 8,
             _ => sectors,
         };
@@ -301,7 +332,7 @@ impl Storm {
         let length_bytes = (sectors.end - sectors.start) * SECTOR_BYTES;
         let asked = ClientRequest {
             cookie,
-            offset_bytes: sectors.start * SECTOR_BYTES,
+            offset_bytes: (self.first + sectors.start) * SECTOR_BYTES,
             length_bytes,
             payload_bytes: if command == Command::Write { u32::try_from(length_bytes).unwrap_or(0) } else { 0 },
             command,
@@ -392,7 +423,7 @@ impl Storm {
         let span = self.turn.data_of(part);
         let mut bytes = vec![0; span.length_bytes as usize];
         self.arena.copy_out(span, &mut bytes);
-        let first = self.turn.offset_of(part) / SECTOR_BYTES;
+        let first = self.turn.offset_of(part) / SECTOR_BYTES - self.first;
         (first..).zip(bytes.chunks(512).map(|sector| value_of(sector, self.seed))).collect()
     }
 
@@ -422,7 +453,10 @@ impl Storm {
         let end = (io.done_bytes + bytes).min(io.length_bytes);
         while io.done_bytes < end {
             let sector = (io.position_bytes + io.done_bytes) / SECTOR_BYTES;
-            let place = self.stored.entry((io.volume, sector)).or_default();
+            let place = match &mut self.overlays {
+                Some(overlays) if io.is_of_base => overlays.base.get_mut(&sector).expect("a sector of the base"),
+                _ => self.stored.entry((io.volume, sector)).or_default(),
+            };
             let memory = memory_at(&io.spans, io.done_bytes);
             match (io.kind, memory) {
                 (Kind::Empty, _) => *place = 0,
@@ -508,10 +542,12 @@ impl Storm {
             self.store();
             self.complete();
             self.sync_done();
+            self.store_done();
             self.send();
             self.turn.expire(self.now);
             self.settle();
-            if round > 1_000 && self.ios.is_empty() && self.turn.requests_in_flight() == 0 {
+            let is_stored = self.overlays.as_ref().is_none_or(|overlays| overlays.stores.is_empty());
+            if round > 1_000 && is_stored && self.ios.is_empty() && self.turn.requests_in_flight() == 0 {
                 return;
             }
         }
@@ -557,7 +593,10 @@ fn memory_at(spans: &[Span], offset_bytes: u64) -> Option<Span> {
 
 /// Runs a storm; what it saw, and what the turn counted.
 fn storm(seed: u64, steps: u32) -> Seen {
-    let mut storm = Storm::new(seed);
+    run(Storm::new(seed, false), seed, steps)
+}
+
+fn run(mut storm: Storm, seed: u64, steps: u32) -> Seen {
     let (free_bytes, _) = storm.turn.memory_bytes();
     for step in 0..steps {
         storm.step();
@@ -573,6 +612,7 @@ fn storm(seed: u64, steps: u32) -> Seen {
     let counters = storm.turn.counters();
     assert_eq!(counters.violations, 0, "seed {seed}");
     storm.registers.check().unwrap_or_else(|what| panic!("no order explains seed {seed}: {what}"));
+    storm.check_copies();
     Seen { withdrawn: counters.withdrawn_parts, kept_back: counters.kept_back_ios, ..storm.seen }
 }
 

@@ -52,6 +52,24 @@ pub(super) fn log_sync(device: &str, export: &str, errno: i32) {
     );
 }
 
+/// A write of an overlay's bitmap failed: the writes and flushes that waited for it are answered with errors.
+pub(super) fn log_store(device: &str, export: &str, errno: i32) {
+    let error = match errno {
+        1.. => io::Error::from_raw_os_error(errno).to_string(),
+        _ => "not all of it was written".to_owned(),
+    };
+    tracing::error!(
+        name: "backing_error",
+        target: "backing",
+        device,
+        export,
+        operation = "write",
+        errno,
+        error,
+        "device '{device}': write of the bitmap of export {export} failed: {error}"
+    );
+}
+
 /// A volume has lost data.
 pub(super) fn log_damage(device: &str, export: &str, damage: Damage) {
     let (word, text) = (damage.word(), damage.text());

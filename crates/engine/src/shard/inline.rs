@@ -112,6 +112,7 @@ mod tests {
         let transfer = |slot| Transfer {
             io: RequestId::from_raw(slot),
             volume: 0,
+            is_of_base: false,
             is_write: false,
             position_bytes: 0,
             bytes: 512,

@@ -312,7 +312,12 @@ impl ClientContext<'_> {
     ) -> bool {
         let number = self.connections.get(connection).map(|connection| connection.number);
         let alignment_bytes = number.and_then(|number| self.lock.turn().direct_alignment(number));
-        let is_direct = alignment_bytes.is_some_and(|bytes| can_be_direct(&request, memory, bytes));
+        let copies = |number: u32| {
+            let (offset_bytes, length_bytes) = (request.offset_bytes, request.length_bytes);
+            request.command == Command::Write && self.lock.turn().copies(number, offset_bytes, length_bytes)
+        };
+        let is_direct =
+            alignment_bytes.is_some_and(|bytes| can_be_direct(&request, memory, bytes)) && !number.is_some_and(copies);
         self.submit_with(connection, request, is_direct.then_some(memory), fill)
     }
 

@@ -96,6 +96,7 @@ enum Token {
     Mailbox,
     Local { client: u32, key: u16 },
     HangUp { socket: u32, generation: u16 },
+    Store(u32),
 }
 
 impl Token {
@@ -108,6 +109,7 @@ impl Token {
             Token::Mailbox => (4, 0, 0),
             Token::Local { client, key } => (5, key, client),
             Token::HangUp { socket, generation } => (6, generation, socket),
+            Token::Store(volume) => (7, 0, volume),
         };
         kind << 44 | ((generation & 0xfff) as u64) << 32 | index as u64
     }
@@ -122,6 +124,7 @@ impl Token {
             3 => Token::Sync(index),
             5 => Token::Local { client: index, key: generation },
             6 => Token::HangUp { socket: index, generation },
+            7 => Token::Store(index),
             _ => Token::Mailbox,
         }
     }
@@ -258,6 +261,7 @@ impl Worker {
             Token::HangUp { socket, generation } => self.peer_hung_up(core, socket, generation, now),
             Token::Io(io) => self.io_done(core, io, completion.result, now),
             Token::Sync(volume) => self.sync_done(core, volume, completion.result, now),
+            Token::Store(volume) => self.store_done(core, volume, completion.result, now),
             Token::Local { client, key } => self.local_command_completed(client, key, completion.result),
             Token::Mailbox => {
                 self.ring.poll(Token::Mailbox.pack(), self.mailbox_file);
@@ -317,15 +321,17 @@ impl Worker {
     fn move_data(&mut self, actions: &Actions, budget: &mut u32) {
         for action in &actions.list {
             match *action {
-                Action::Start { io, volume, is_write, position_bytes, first_span, spans: count, bytes, is_durable } => {
+                Action::Start { first_span, spans: count, .. } => {
                     let spans = &actions.spans[first_span as usize..(first_span + count) as usize];
-                    let transfer = disk::Transfer { io, volume, is_write, position_bytes, bytes, is_durable };
-                    self.start_transfer(transfer, spans, budget);
+                    if let Some(transfer) = disk::Transfer::of(action) {
+                        self.start_transfer(transfer, spans, budget);
+                    }
                 }
                 Action::Empty { io, volume, how, position_bytes, length_bytes } => {
                     self.start_emptying(io, volume, how, position_bytes, length_bytes);
                 }
                 Action::Sync { volume } => self.start_sync(volume),
+                Action::Store { volume, position_bytes, span } => self.start_store(volume, position_bytes, span),
                 _ => {}
             }
         }
@@ -368,7 +374,7 @@ impl Worker {
                     Route::None => {}
                 }
             }
-            Action::Start { .. } | Action::Empty { .. } | Action::Sync { .. } => {}
+            Action::Start { .. } | Action::Empty { .. } | Action::Sync { .. } | Action::Store { .. } => {}
         }
     }
 

@@ -172,7 +172,7 @@ impl Core {
             Action::Reply { connection, .. }
             | Action::Continue { connection, .. }
             | Action::Finished { connection } => (connection, false),
-            Action::Sync { .. } | Action::Status { .. } => return None,
+            Action::Sync { .. } | Action::Store { .. } | Action::Status { .. } => return None,
         };
         let worker = self.worker_of(connection)?;
         let stays = worker == own || may_stay && self.workers[worker].is_asleep;

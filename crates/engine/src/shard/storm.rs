@@ -8,6 +8,7 @@
 
 mod bytes;
 mod client;
+mod overlays;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,6 +57,8 @@ struct Storm {
     clients: BTreeMap<u32, Client>,
     ios: Vec<Io>,
     syncs: Vec<u32>,
+    /// Overlays whose bitmap is being written.
+    stores: Vec<u32>,
     statuses: Vec<u32>,
     groups: Vec<u32>,
     next_cookie: u64,
@@ -104,6 +107,7 @@ impl Storm {
         for abilities in &volumes {
             turn.add_volume(abilities.clone());
         }
+        overlays::put_over_base(&mut turn, seed);
         let mut groups = vec![0];
         groups.extend(["a", "b", "c"].into_iter().filter_map(|name| turn.add_group(name, 0, 100, 0)));
         let mut core = Core::new(turn, settings, None);
@@ -121,6 +125,7 @@ impl Storm {
             clients: BTreeMap::new(),
             ios: Vec::new(),
             syncs: Vec::new(),
+            stores: Vec::new(),
             statuses: Vec::new(),
             groups,
             next_cookie: 0,
@@ -170,7 +175,8 @@ impl Storm {
             7 => self.limit(),
             8 if self.stream.chance(1, 2) => self.repair(),
             8 => self.regroup(),
-            9..20 => self.sync_done(),
+            9..15 => self.sync_done(),
+            15..20 => self.store_done(),
             20..30 => self.status_done(),
             30..330 => self.submit(),
             330..480 => self.fill(),
@@ -222,6 +228,7 @@ impl Storm {
                 assert!(!self.syncs.contains(&volume), "two fsyncs at once, seed {}", self.seed);
                 self.syncs.push(volume);
             }
+            Action::Store { volume, .. } => self.store_begins(volume),
             Action::Reply { connection, request, piece } => {
                 let cookie = self.core.turn.asked(request).cookie;
                 assert_eq!(worker_of(connection), worker, "seed {}", self.seed);
@@ -489,7 +496,8 @@ impl Storm {
         let alignment = u64::from(self.core.turn.direct_alignment(connection)?);
         let is_transfer = matches!(asked.command, Command::Read | Command::Write);
         let is_aligned = (asked.offset_bytes | asked.length_bytes).is_multiple_of(alignment);
-        if !is_transfer || !is_aligned || asked.length_bytes == 0 || self.stream.chance(3, 4) {
+        let copies = self.core.turn.copies(connection, asked.offset_bytes, asked.length_bytes);
+        if copies || !is_transfer || !is_aligned || asked.length_bytes == 0 || self.stream.chance(3, 4) {
             return None;
         }
         if self.stream.chance(1, 3) {
@@ -615,14 +623,15 @@ impl Storm {
             self.take_turns();
             self.now += 1_000_000;
             // A worker passes its actions on before another one acts.
-            for act in [Self::complete, Self::sync_done, Self::status_done, Self::fill, Self::send] {
+            for act in [Self::complete, Self::sync_done, Self::store_done, Self::status_done, Self::fill, Self::send] {
                 act(self);
                 self.settle();
             }
             self.core.turn.expire(self.now);
             self.settle();
             self.core.turn.take_incidents(&mut Vec::new());
-            let is_quiet = self.ios.is_empty() && self.syncs.is_empty() && self.statuses.is_empty();
+            let is_quiet =
+                self.ios.is_empty() && self.syncs.is_empty() && self.stores.is_empty() && self.statuses.is_empty();
             let is_sent =
                 self.clients.values().all(|client| client.output.is_empty() && client.fills.is_none() && !client.skips);
             if is_quiet && is_sent && self.core.turn.ios_in_flight() == 0 && self.core.turn.requests_in_flight() == 0 {

@@ -13,6 +13,8 @@ use super::{Worker, failure};
 use crate::backing::{OpenVolume, VolumeFacts};
 use crate::damage::Damage;
 use crate::error::EngineError;
+use crate::overlay::format::BLOCK_BYTES;
+use crate::overlay::map::SlotWrite;
 
 /// The most volumes of a device.
 pub(crate) const MAX_VOLUMES: u32 = 1_024;
@@ -28,6 +30,9 @@ pub(super) struct VolumeFile {
     pub facts: VolumeFacts,
     /// `None` where the volume has no storage.
     pub file: Option<Arc<OwnedFd>>,
+    /// Of an overlay: the base, and the file through the page cache, for the bitmap.
+    pub base: Option<Arc<OwnedFd>>,
+    pub bitmap: Option<Arc<OwnedFd>>,
     /// Its part of a block device; released after the file.
     claim: Option<Claim>,
     pub base_bytes: u64,
@@ -47,11 +52,13 @@ impl Drop for VolumeFile {
     /// is in flight any more. A file that blocks may do so in being closed.
     fn drop(&mut self) {
         let Some(file) = self.file.take() else { return };
-        let claim = self.claim.take();
+        let (claim, base) = (self.claim.take(), self.base.take());
         let close = move || {
             // A file that was opened read-only holds no claim; nothing else can go wrong.
             let _ = hoistway_linux::ioctl::unlock(file.as_fd());
-            drop((file, claim));
+            // Another volume may still be over the same base, with a lock of its own.
+            let _ = base.as_ref().map(|base| hoistway_linux::ioctl::unlock(base.as_fd()));
+            drop((file, base, claim));
         };
         if self.is_blocking {
             self.calls.run(Box::new(close));
@@ -66,6 +73,9 @@ pub(crate) struct Removed {
     name: String,
     /// The file and its threads; `None` where nothing was written.
     written: Option<(Arc<OwnedFd>, Arc<Calls>)>,
+    seal: Seal,
+    /// Of an overlay, everything: another server must not read its bitmap before that is sealed.
+    overlay: Option<VolumeFile>,
     damage: Option<Damage>,
 }
 
@@ -73,19 +83,39 @@ impl Removed {
     /// Makes everything durable, as a drain does, and does not wait for it: the file's device may hang.
     /// A failure is in the log, because no client is left to be told.
     pub fn sync(self, device: &str) {
-        let Self { name, written, damage } = self;
+        let Self { name, written, seal, overlay, damage } = self;
         let Some((file, calls)) = written else { return };
         if damage.is_some() {
             return failure::log_unsynced(device, &name, None);
         }
         let device = device.to_owned();
         let sync = move || {
-            if let Err(error) = hoistway_linux::device::make_durable(file.as_fd()) {
+            if let Err(error) = seal.make_durable(&file) {
                 failure::log_unsynced(&device, &name, Some(&error));
             }
+            drop(overlay);
         };
         // Without a thread the kernel writes the data back in its own time, as it does for files.
         calls.run(Box::new(sync));
+    }
+}
+
+/// The bitmap of an overlay as it is to be once its data is durable. Nothing is in flight on it any more.
+#[derive(Default)]
+pub(crate) struct Seal {
+    bitmap: Option<Arc<OwnedFd>>,
+    writes: Vec<SlotWrite>,
+}
+
+impl Seal {
+    /// Makes the data of a file durable, and then the bitmap.
+    pub fn make_durable(&self, file: &OwnedFd) -> std::io::Result<()> {
+        hoistway_linux::device::make_durable(file.as_fd())?;
+        let Some(bitmap) = self.bitmap.as_ref().filter(|_| !self.writes.is_empty()) else { return Ok(()) };
+        for SlotWrite { position_bytes, bytes } in &self.writes {
+            crate::overlay::write_all(bitmap.as_fd(), &bytes[..], *position_bytes)?;
+        }
+        hoistway_linux::device::make_durable(file.as_fd())
     }
 }
 
@@ -95,6 +125,9 @@ pub(super) struct OwnFile {
     id: u64,
     /// `None` where the volume has no storage.
     pub file: Option<FileId>,
+    /// Of an overlay: the base, and the file for its bitmap.
+    pub base: Option<FileId>,
+    pub bitmap: Option<FileId>,
     /// The claim of its device: a ring holds it until its requests have ended, even if the server is killed.
     claim: Option<FileId>,
     /// Whether it has storage that could not be opened again.
@@ -130,6 +163,10 @@ impl Core {
                 format!("volume '{}': either all volumes of a device have the same model, or none", volume.facts.name);
             return Err(EngineError::usage(message, "put it on a device of its own"));
         }
+        if volume.overlay.is_some() && u64::from(self.turn.most_part_bytes()) < BLOCK_BYTES {
+            let message = format!("volume '{}': an overlay is copied in blocks of 64KiB", volume.facts.name);
+            return Err(EngineError::usage(message, "give its device max_request = \"64KiB\" or more"));
+        }
         volume.place(number, self.model_used_bytes);
         if volume.model.is_some() {
             // Volumes begin at whole sectors of the model.
@@ -142,12 +179,21 @@ impl Core {
             }
         }
         let OpenVolume { facts, abilities, opened, claim, base_bytes, may_grow, is_inline, .. } = volume;
-        let OpenVolume { is_blocking, has_local_size, .. } = volume;
+        let OpenVolume { is_blocking, has_local_size, overlay, .. } = volume;
         let is_direct = opened.as_ref().is_some_and(|opened| opened.is_direct);
         let file = opened.map(|opened| Arc::new(opened.file));
         let calls = Calls::new(&facts.name, if is_blocking { BLOCKING_FILE } else { OTHER_FILE });
         let added = self.turn.add_volume(abilities);
         debug_assert_eq!(added, number);
+        let (mut base, mut bitmap) = (None, None);
+        if let Some(overlay) = overlay {
+            if !self.turn.add_overlay(number, overlay.map, overlay.base_positions) {
+                self.turn.remove_volume(number);
+                let message = format!("volume '{}': there is no memory for its bitmap", facts.name);
+                return Err(EngineError::system(message, "give the device more memory"));
+            }
+            (base, bitmap) = (Some(Arc::new(overlay.base)), Some(Arc::new(overlay.bitmap)));
+        }
         if number as usize == self.volumes.len() {
             self.volumes.push(None);
         }
@@ -160,6 +206,8 @@ impl Core {
             id,
             facts,
             file,
+            base,
+            bitmap,
             claim,
             base_bytes,
             is_inline,
@@ -175,16 +223,29 @@ impl Core {
     /// Removes a volume that has no users.
     fn remove_volume(&mut self, volume: u32) -> Option<Removed> {
         let damage = self.turn.volume(volume).and_then(|(_, damage, _)| damage);
+        let seal = self.seal(volume);
         if !self.turn.remove_volume(volume) {
             return None;
         }
         let name = self.volume_name(volume).to_owned();
         let removed = self.volumes[volume as usize].take().filter(|volume| !volume.facts.is_read_only);
-        let written = removed.and_then(|volume| Some((Arc::clone(volume.file.as_ref()?), Arc::clone(&volume.calls))));
+        let file_of = |volume: &VolumeFile| Some((Arc::clone(volume.file.as_ref()?), Arc::clone(&volume.calls)));
+        let written = removed.as_ref().and_then(file_of);
+        let overlay = removed.filter(|volume| volume.bitmap.is_some());
         self.volumes_version += 1;
         // The other workers close their descriptors at once, so that the file can be used elsewhere.
         (0..self.workers.len()).for_each(|worker| self.wake_if_asleep(worker));
-        Some(Removed { name, written, damage })
+        Some(Removed { name, written, seal, overlay, damage })
+    }
+
+    /// What makes the bitmap of a volume durable together with its data, if it is an overlay.
+    pub(super) fn seal(&self, volume: u32) -> Seal {
+        // Of a damaged volume it is not known whether the data is durable.
+        let is_damaged = self.turn.volume(volume).is_some_and(|(_, damage, _)| damage.is_some());
+        let open = self.volumes.get(volume as usize).and_then(Option::as_ref).filter(|_| !is_damaged);
+        let bitmap = open.filter(|open| !open.facts.is_read_only).and_then(|open| open.bitmap.clone());
+        let writes = if bitmap.is_some() { self.turn.seal_all(volume) } else { Vec::new() };
+        Seal { bitmap, writes }
     }
 
     /// Takes abilities that a volume turned out not to have out of what later clients are told.
@@ -196,11 +257,11 @@ impl Core {
         }
     }
 
-    /// The file of a volume that becomes larger with it, and the threads to ask it on.
-    pub fn file_that_may_grow(&self, volume: u32) -> Option<(Arc<OwnedFd>, Arc<Calls>)> {
+    /// The file of a volume that becomes larger with it, the threads to ask it on, and the volume's first byte in it.
+    pub fn file_that_may_grow(&self, volume: u32) -> Option<(Arc<OwnedFd>, Arc<Calls>, u64)> {
         let volume = self.volumes.get(volume as usize)?.as_ref()?;
         let file = volume.file.clone().filter(|_| volume.may_grow)?;
-        Some((file, Arc::clone(&volume.calls)))
+        Some((file, Arc::clone(&volume.calls), volume.base_bytes))
     }
 
     /// Makes a volume larger: for new connections, and for those of local clients.
@@ -227,7 +288,8 @@ impl Core {
             let needed = hoistway_linux::device::memory_alignment_bytes(file.as_fd());
             !volume.is_direct || needed.is_some_and(|bytes| bytes <= BLOCK_LAYER_ALIGNMENT_BYTES)
         };
-        let is_by_rings = !volume.is_inline && !volume.is_blocking;
+        // What an overlay copies goes through the engine's memory.
+        let is_by_rings = !volume.is_inline && !volume.is_blocking && volume.base.is_none();
         is_by_rings && volume.file.as_deref().is_some_and(is_aligned)
     }
 
@@ -318,29 +380,35 @@ impl OwnFiles {
             }
             *blocking = None;
             if let Some(before) = own.take() {
-                before.file.into_iter().chain(before.claim).for_each(|file| ring.remove_file(file));
+                let all = [before.file, before.base, before.bitmap, before.claim];
+                all.into_iter().flatten().for_each(|file| ring.remove_file(file));
             }
             let Some(volume) = volume else { continue };
             let &VolumeFile { id, ref file, ref claim, base_bytes, is_inline, is_direct, is_blocking, .. } = volume;
             *blocking = file.as_ref().filter(|_| is_blocking).map(|file| {
                 let (file, calls) = (Arc::clone(file), Arc::clone(&volume.calls));
-                BlockingFile { file, calls, base_bytes }
+                BlockingFile { file, calls, base_bytes, base: volume.base.clone(), bitmap: volume.bitmap.clone() }
             });
-            let file = file.as_ref().filter(|_| !is_blocking).map(|file| ring.add_file(file.try_clone()?));
+            let mut add = |file: &Option<Arc<OwnedFd>>| {
+                file.as_ref().filter(|_| !is_blocking).map(|file| ring.add_file(file.try_clone()?))
+            };
+            let (file, base, bitmap) = (add(file), add(&volume.base), add(&volume.bitmap));
             if is_direct {
                 // Direct I/O costs a tenth less on registered memory; without the right to pin it
                 // everything works as well.
                 ring.register_arena();
             }
             // I/O on a file that cannot be opened again fails with EBADF.
-            let is_closed = file.as_ref().is_some_and(std::io::Result::is_err);
-            let file = file.and_then(std::io::Result::ok);
+            let is_closed = [&file, &base, &bitmap].into_iter().flatten().any(std::io::Result::is_err);
+            let [file, base, bitmap] = [file, base, bitmap].map(|file| file.and_then(std::io::Result::ok));
             // Without it the device is still claimed for as long as the server lives.
             let claim = claim.as_ref().and_then(|claim| claim.as_fd().try_clone_to_owned().ok());
             let claim = claim.and_then(|claim| ring.add_file(claim).ok());
             *own = Some(OwnFile {
                 id,
                 file,
+                base,
+                bitmap,
                 claim,
                 is_closed,
                 base_bytes,

@@ -5,9 +5,10 @@ use hoistway_elevator::{Any, Attributes, Elevator};
 use hoistway_linux::buffer::Span;
 use hoistway_linux::ring::Emptying;
 
-use super::state::{Part, PartKind, Pending, Request, Stage, Waiting, context_id};
+use super::state::{Part, PartKind, Pending, Request, Stage, Volume, Waiting, context_id};
 use super::{Action, Actions, Piece, Turn, Verdict};
 use crate::flush::Joined;
+use crate::overlay::format::BLOCK_BYTES;
 use crate::protocol::{ClientRequest, Command, Failure};
 use crate::table::NIL;
 
@@ -22,6 +23,7 @@ const MOST_CUTS: u64 = 256;
 const SHORTEST_CUT_BYTES: u64 = Any::TRAITS.quantum_sectors as u64 * SECTOR_BYTES;
 
 /// The next range of a request.
+#[derive(Default)]
 struct Cut {
     kind: PartKind,
     length_bytes: u32,
@@ -31,6 +33,9 @@ struct Cut {
     scratch_bytes: u32,
     /// Whether the slot is to be zeroed, because it gets no payload.
     is_zeroed: bool,
+    /// As in [`Part`].
+    is_of_base: bool,
+    is_copying: bool,
 }
 
 /// The result of an attempt to make a part.
@@ -308,6 +313,7 @@ impl Turn {
                 // as they are.
                 let first = asked.offset_bytes.next_multiple_of(emptying_alignment);
                 let behind = end - end % emptying_alignment;
+                let (first, behind) = self.without_parts_of_base_blocks(connection, first, behind);
                 let can_trim = self.volume_of(connection).is_some_and(|volume| volume.abilities.trimming.is_some());
                 if first >= behind || !can_trim {
                     return self.answer_now(request, None, actions);
@@ -334,6 +340,7 @@ impl Turn {
         }
         match volume.flush.join(request, now) {
             Joined::Start => {
+                volume.flush_begins();
                 self.counters.syncs += 1;
                 actions.push(Action::Sync { volume: index });
             }
@@ -411,6 +418,7 @@ impl Turn {
         let part = Part {
             request,
             offset_bytes: of.next_bytes,
+            begun_bytes: of.next_bytes,
             length_bytes: cut.length_bytes,
             kind: cut.kind,
             stage: Stage::Filling,
@@ -420,6 +428,8 @@ impl Turn {
             older_writer: NIL,
             newer_writer: NIL,
             is_modifying: cut.scratch_bytes > 0,
+            is_of_base: cut.is_of_base,
+            is_copying: cut.is_copying,
         };
         of.next_bytes += u64::from(cut.length_bytes);
         of.parts_working += 1;
@@ -450,7 +460,7 @@ impl Turn {
             return most;
         }
         // A write of part of a block would have to read it first.
-        let block_bytes = self.volume_of(connection).map_or(1, |volume| u64::from(volume.abilities.alignment_bytes));
+        let block_bytes = self.volume_of(connection).map_or(1, Volume::block_bytes);
         let least = block_bytes.max((asked.length_bytes / MOST_CUTS).next_power_of_two());
         let connection = &self.connections[connection];
         let bio = Attributes {
@@ -466,20 +476,28 @@ impl Turn {
     /// The length and memory of the next part.
     fn cut(&self, request: u32, now: Nanos) -> Option<Cut> {
         let Request { asked, connection, next_bytes: from, end_bytes: end, .. } = self.requests[request];
-        let abilities = &self.volume_of(connection)?.abilities;
+        let volume = self.volume_of(connection)?;
+        let abilities = &volume.abilities;
         let window = self.longest_part(request, now);
         let window_end = (from - from % window).saturating_add(window).min(end);
+        let is_transfer = matches!(asked.command, Command::Read | Command::Write);
+        // All of a part is in the same file.
+        let (is_of_base, end) = volume.source(from, if is_transfer { window_end } else { end });
+        let window_end = window_end.min(end);
         match asked.command {
             Command::Read | Command::Write if asked.is_direct => {
                 let kind = if asked.command == Command::Read { PartKind::Read } else { PartKind::Write };
                 let length_bytes = u32::try_from(window_end - from).unwrap_or(self.buffers.most_bytes());
-                Some(Cut { kind, length_bytes, slot_bytes: 0, scratch_bytes: 0, is_zeroed: false })
+                Some(Cut { kind, length_bytes, is_of_base: is_of_base && kind == PartKind::Read, ..Cut::default() })
             }
+            Command::Write if is_of_base => Some(cut_copy(from, window_end)),
             Command::Read | Command::Write => {
-                let until = window_end.min(abilities.positions.locate(from).until_bytes.max(from + 1));
+                let positions = volume.positions(is_of_base);
+                let until = window_end.min(positions.locate(from).until_bytes.max(from + 1));
                 let kind = if asked.command == Command::Read { PartKind::Read } else { PartKind::Write };
                 let is_sourceless = abilities.is_null && kind == PartKind::Read;
-                Some(cut_transfer(kind, from, until, abilities.alignment_bytes, is_sourceless))
+                let cut = cut_transfer(kind, from, until, abilities.alignment_bytes, is_sourceless);
+                Some(Cut { is_of_base, ..cut })
             }
             Command::Trim => {
                 // If the ability was withdrawn since the request began, the part ends without effect.
@@ -491,23 +509,25 @@ impl Turn {
                 // Ranges that cannot be emptied because of their alignment are written, block by
                 // block at the edges.
                 let alignment = match emptying {
+                    _ if is_of_base => BLOCK_BYTES,
                     Some(_) => u64::from(abilities.emptying_alignment_bytes),
                     None => u64::from(abilities.alignment_bytes),
                 };
                 let edge = from.next_multiple_of(alignment).min(end);
                 if from < edge || end - from < alignment {
                     let until = if from < edge { edge } else { end };
-                    let mut cut = cut_transfer(PartKind::Write, from, until, abilities.alignment_bytes, false);
-                    cut.is_zeroed = true;
-                    return Some(cut);
+                    let cut = match is_of_base {
+                        true => cut_copy(from, until),
+                        false => cut_transfer(PartKind::Write, from, until, abilities.alignment_bytes, false),
+                    };
+                    return Some(Cut { is_zeroed: true, ..cut });
                 }
                 let whole = end - end % alignment;
                 if let Some(how) = emptying {
                     return Some(cut_emptying(how, (whole - from).min(MAX_EMPTYING_BYTES)));
                 }
                 let length_bytes = u32::try_from(window_end.min(whole) - from).unwrap_or(self.buffers.most_bytes());
-                let (slot_bytes, scratch_bytes, is_zeroed) = (0, 0, false);
-                Some(Cut { kind: PartKind::Zeroes, length_bytes, slot_bytes, scratch_bytes, is_zeroed })
+                Some(Cut { kind: PartKind::Zeroes, length_bytes, ..Cut::default() })
             }
         }
     }
@@ -542,11 +562,18 @@ fn cut_transfer(kind: PartKind, from: u64, until: u64, alignment_bytes: u32, is_
         length_bytes: bytes(until - from),
         slot_bytes: if is_sourceless { 0 } else { bytes(behind - first) },
         scratch_bytes: if kind == PartKind::Write && !covers_all { 2 * alignment_bytes } else { 0 },
-        is_zeroed: false,
+        ..Cut::default()
     }
+}
+
+/// A write of blocks of an overlay that are those of its base so far: what it has of them, and what it copies.
+fn cut_copy(from: u64, until: u64) -> Cut {
+    let block_bytes = u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX);
+    let cut = cut_transfer(PartKind::Write, from, until, block_bytes, false);
+    Cut { is_copying: cut.scratch_bytes > 0, ..cut }
 }
 
 fn cut_emptying(how: Emptying, length_bytes: u64) -> Cut {
     let length_bytes = u32::try_from(length_bytes).unwrap_or(u32::MAX);
-    Cut { kind: PartKind::Empty(how), length_bytes, slot_bytes: 0, scratch_bytes: 0, is_zeroed: false }
+    Cut { kind: PartKind::Empty(how), length_bytes, ..Cut::default() }
 }

@@ -70,7 +70,8 @@ impl Turn {
         let is_lost = is_write && self.must_be_durable(index) && self.volume_of(connection).is_none_or(is_damaged);
         let failure = failure.or(is_lost.then_some(Failure::Io));
         // Punching holes and zeroing ranges have no durable form (FUA), so a flush follows.
-        let needs_flush = asked.fua && matches!(asked.command, Command::Trim | Command::WriteZeroes);
+        let needs_flush = asked.fua
+            && (matches!(asked.command, Command::Trim | Command::WriteZeroes) || self.has_unsealed(connection, &asked));
         match failure {
             None if needs_flush => self.flush(index, now, actions),
             _ => self.answer_now(index, failure, actions),
@@ -85,10 +86,14 @@ impl Turn {
             self.damage(volume, Damage::NotDurable);
         }
         let mut is_ok = is_ok;
+        if self.seals(volume, is_ok, actions) {
+            return;
+        }
         if let Some(Some(state)) = self.volumes.get_mut(volume as usize) {
             // The damage of another operation, while this one ran, may be what it did not report.
             is_ok = state.damage.is_none();
             if state.flush.completed(is_ok, now, &mut served) {
+                state.flush_begins();
                 self.counters.syncs += 1;
                 actions.push(Action::Sync { volume });
             }

@@ -143,6 +143,10 @@ impl Buffers {
         self.arena.fill(span, byte);
     }
 
+    pub(super) fn copy_in(&self, span: Span, bytes: &[u8]) {
+        self.arena.copy_in(span, bytes);
+    }
+
     pub(super) fn copy(&self, from: Span, to: Span) {
         self.arena.copy_within(from, to);
     }

@@ -174,8 +174,10 @@ impl Turn {
     pub fn remove_volume(&mut self, volume: u32) -> bool {
         let is_used = self.connections.indices().any(|index| self.connections[index].volume == volume);
         match self.volumes.get_mut(volume as usize) {
-            Some(place) if !is_used && place.as_ref().is_some_and(|volume| !volume.flush.is_running()) => {
-                *place = None;
+            Some(place) if !is_used && place.as_ref().is_some_and(Volume::is_idle) => {
+                if let Some(overlay) = place.take().and_then(|volume| volume.overlay) {
+                    self.buffers.give_unowned(overlay.memory);
+                }
                 true
             }
             _ => false,

@@ -17,14 +17,23 @@ use std::ops::Range;
 use hoistway_block::{Nanos, RequestId};
 use hoistway_elevator::Place;
 
-use super::state::{PartKind, Pending, Stage, Waiting};
+use super::state::{PartKind, Pending, Stage, Volume, Waiting};
 use super::{Action, Actions, Turn};
 use crate::protocol::Failure;
 
-/// A write in the device whose connection is closed.
+/// What of a closed connection is not over.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Left {
+    /// A write in the device.
+    Io(RequestId),
+    /// A part that is written to an overlay, whose bitmap does not say so yet.
+    Part(u32),
+}
+
+/// A write whose connection is closed.
 #[derive(Clone, Debug)]
 struct Departing {
-    io: RequestId,
+    left: Left,
     volume: u32,
     bytes: Range<u64>,
 }
@@ -147,9 +156,10 @@ impl Turn {
             } else if let Some((volume, bytes)) = self.range_of(io)
                 && self.writes(io)
             {
-                self.ends.departing.push(Departing { io, volume, bytes });
+                self.ends.departing.push(Departing { left: Left::Io(io), volume, bytes });
             }
         }
+        self.leave_storing(connection);
     }
 
     /// Whether an I/O must wait for a write of a closed connection.
@@ -170,10 +180,24 @@ impl Turn {
         is_kept_back
     }
 
-    /// An I/O has ended: those that waited only for it start.
+    /// The parts of a closed connection that wait for the bitmap of an overlay take effect now, and keep overlapping
+    /// I/Os back until the bitmap says so.
+    fn leave_storing(&mut self, connection: u32) {
+        let index = self.connections[connection].volume;
+        let Some(Some(Volume { overlay: Some(overlay), .. })) = self.volumes.get_mut(index as usize) else { return };
+        let Self { parts, requests, ends, .. } = self;
+        let is_own = |part: &u32| requests[parts[*part].request].connection == connection;
+        for part in parts.indices().filter(|part| parts[*part].stage == Stage::Storing).filter(is_own) {
+            overlay.abandoned(part);
+            let bytes = parts[part].begun_bytes..parts[part].end_bytes();
+            ends.departing.push(Departing { left: Left::Part(part), volume: index, bytes });
+        }
+    }
+
+    /// Something of a closed connection has ended: I/Os that waited only for it start.
     #[cold]
-    pub(super) fn departed(&mut self, io: RequestId, actions: &mut Actions) {
-        let Some(at) = self.ends.departing.iter().position(|departing| departing.io == io) else { return };
+    pub(super) fn departed(&mut self, left: Left, actions: &mut Actions) {
+        let Some(at) = self.ends.departing.iter().position(|departing| departing.left == left) else { return };
         self.ends.departing.swap_remove(at);
         for io in std::mem::take(&mut self.ends.kept_back) {
             if self.meets_departing(io) {

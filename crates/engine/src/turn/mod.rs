@@ -16,6 +16,7 @@ mod buffers;
 #[cfg(test)]
 mod cases;
 mod control;
+mod copying;
 #[cfg(test)]
 mod cut_cases;
 #[cfg(test)]
@@ -121,6 +122,8 @@ pub(crate) enum Action {
         io: RequestId,
         /// The file.
         volume: u32,
+        /// Whether it reads the base below the file.
+        is_of_base: bool,
         /// Whether it writes; else it reads.
         is_write: bool,
         /// Position in the file.
@@ -151,6 +154,15 @@ pub(crate) enum Action {
     Sync {
         /// The file.
         volume: u32,
+    },
+    /// Write a page of the bitmap of an overlay; [`Turn::stored`] takes the result.
+    Store {
+        /// The file.
+        volume: u32,
+        /// Position in the file itself.
+        position_bytes: u64,
+        /// The memory.
+        span: Span,
     },
     /// Add a piece of a reply to a connection's output, then call [`Turn::sent`].
     Reply {

@@ -5,8 +5,10 @@ use hoistway_elevator::Attributes;
 use hoistway_linux::buffer::Span;
 use hoistway_linux::ring::{Emptying, is_request_memory};
 
-use super::state::{Part, PartKind, Stage, context_id, device_attribute};
+use super::ends::Left;
+use super::state::{Part, PartKind, Stage, Volume, base_attribute, context_id, device_attribute};
 use super::{Action, Actions, Turn};
+use crate::overlay::format::BLOCK_BYTES;
 use crate::protocol::{Command, Failure};
 use crate::table::NIL;
 
@@ -14,6 +16,9 @@ use crate::table::NIL;
 const EINTR: i32 = 4;
 const EAGAIN: i32 = 11;
 const MAX_RETRIES: u8 = 3;
+/// The block that is copied on write.
+#[expect(clippy::cast_possible_truncation, reason = "64 KiB")]
+const COPIED_BYTES: u32 = BLOCK_BYTES as u32;
 
 impl Turn {
     /// Submits a part that has its payload to the queue, unless an older part still uses one of its
@@ -64,9 +69,15 @@ impl Turn {
         u32::try_from(skip).unwrap_or(0)
     }
 
-    /// Alignment of the part's transfer, which is that of its volume.
+    /// Alignment of the part's transfer: that of its volume, or the block that is copied on write.
     #[inline]
     fn alignment_of(&self, part: &Part) -> u32 {
+        if part.is_copying { COPIED_BYTES } else { self.file_alignment_of(part) }
+    }
+
+    /// Alignment that the part's volume needs.
+    #[inline]
+    fn file_alignment_of(&self, part: &Part) -> u32 {
         self.volume_of(self.requests[part.request].connection).map_or(1, |volume| volume.abilities.alignment_bytes)
     }
 
@@ -97,8 +108,9 @@ impl Turn {
         };
         let mut priority = connection.priority;
         let mut place = super::state::Place { device_bytes: from_bytes, until_bytes: u64::MAX, extent: 0 };
+        let is_of_base = self.reads_base(part, from_bytes);
         if let Some(volume) = self.volume_of(request.connection) {
-            place = volume.abilities.positions.locate(from_bytes);
+            place = volume.positions(is_of_base).locate(from_bytes);
             if priority == hoistway_block::Priority::NONE {
                 priority = volume.abilities.priority;
             }
@@ -137,7 +149,10 @@ impl Turn {
             flags,
             priority,
             segments: u16::try_from(pieces).unwrap_or(u16::MAX),
-            device: device_attribute(connection.volume, place.extent),
+            device: match is_of_base {
+                false => device_attribute(connection.volume, place.extent),
+                true => base_attribute(connection.volume, place.extent),
+            },
             context: context_id(connection),
             group: GroupId(connection.group),
             ..Attributes::new(operation, Extent::new(first_sector, sectors))
@@ -186,6 +201,7 @@ impl Turn {
         let (from_bytes, _) = self.transfer_of(part);
         let is_write = part.kind != PartKind::Read && part.stage == Stage::Transfer;
         let is_durable = is_write && self.must_be_durable(part.request);
+        let is_of_base = self.reads_base(part, from_bytes);
         let first_span = u32::try_from(actions.spans.len()).unwrap_or(u32::MAX);
         let (mut skip, mut bytes) = (done, 0);
         for &part in parts {
@@ -203,7 +219,17 @@ impl Turn {
         self.in_flight.at_mut(io).total_bytes = done + bytes;
         let spans = u32::try_from(actions.spans.len()).unwrap_or(u32::MAX) - first_span;
         let position_bytes = from_bytes + u64::from(done);
-        actions.push(Action::Start { io, volume, is_write, position_bytes, first_span, spans, bytes, is_durable });
+        actions.push(Action::Start {
+            io,
+            volume,
+            is_of_base,
+            is_write,
+            position_bytes,
+            first_span,
+            spans,
+            bytes,
+            is_durable,
+        });
     }
 
     pub(super) fn must_be_durable(&self, request: u32) -> bool {
@@ -265,7 +291,7 @@ impl Turn {
         self.leave_device(io, now);
         self.end_parts(io, failure, now, actions);
         if self.ends.has_departing() {
-            self.departed(io, actions);
+            self.departed(Left::Io(io), actions);
         }
     }
 
@@ -295,7 +321,7 @@ impl Turn {
     /// rest of the block cannot be asked for.
     fn is_torn(&self, io: RequestId, moved: i32) -> bool {
         let part = self.queue.bios_of(io).next().and_then(|(cookie, _)| u32::try_from(cookie).ok());
-        let alignment = part.and_then(|part| self.parts.get(part)).map_or(1, |part| self.alignment_of(part));
+        let alignment = part.and_then(|part| self.parts.get(part)).map_or(1, |part| self.file_alignment_of(part));
         u32::try_from(moved).is_ok_and(|moved| !moved.is_multiple_of(alignment))
     }
 
@@ -327,6 +353,7 @@ impl Turn {
                 self.parts[part].stage = Stage::Transfer;
                 self.submit_bio(part, now, actions);
             }
+            (None, Stage::Transfer) if self.stores(part, actions) => {}
             _ => self.end_part(part, failure, now, actions),
         }
     }
@@ -385,7 +412,8 @@ impl Turn {
 
     fn is_writer(&self, part: u32) -> bool {
         let part = &self.parts[part];
-        part.kind != PartKind::Read && self.alignment_of(part) > 1
+        let is_ordered = |volume: &Volume| volume.abilities.alignment_bytes > 1 || volume.overlay.is_some();
+        part.kind != PartKind::Read && self.volume_of(self.requests[part.request].connection).is_some_and(is_ordered)
     }
 
     /// Adds a part to its volume's writers; returns whether it must wait for an older one.
@@ -421,8 +449,11 @@ impl Turn {
 
     fn conflicts_with_older(&self, part: u32) -> bool {
         let at = &self.parts[part];
-        let alignment = u64::from(self.alignment_of(at));
-        let blocks = |part: &Part| (part.offset_bytes / alignment, part.end_bytes().div_ceil(alignment));
+        // Each has its own blocks: of an overlay, those that are copied are larger.
+        let blocks = |part: &Part| {
+            let alignment = u64::from(self.alignment_of(part));
+            (part.offset_bytes - part.offset_bytes % alignment, part.end_bytes().next_multiple_of(alignment))
+        };
         let (first, behind) = blocks(at);
         let mut older = at.older_writer;
         while older != NIL {

@@ -12,6 +12,7 @@ use crate::counters::Sums;
 use crate::damage::Damage;
 use crate::flush::FlushMachine;
 use crate::protocol::{ClientRequest, Command, Failure};
+use crate::shard::MAX_VOLUMES;
 use crate::table::NIL;
 
 /// Bits of [`block`]'s `device` attribute that distinguish a volume's extents; the other bits are
@@ -113,6 +114,11 @@ pub(crate) fn device_attribute(volume: u32, extent: u32) -> u32 {
     (volume << EXTENT_BITS) | extent
 }
 
+/// The `device` attribute of an extent of the base below a volume.
+pub(crate) fn base_attribute(volume: u32, extent: u32) -> u32 {
+    device_attribute(MAX_VOLUMES + volume, extent)
+}
+
 /// A volume.
 #[derive(Debug)]
 pub(crate) struct Volume {
@@ -134,6 +140,8 @@ pub(crate) struct Volume {
     pub overdue: u32,
     pub held_back: VecDeque<RequestId>,
     pub sums: Sums,
+    /// What it has in addition if it is an overlay.
+    pub overlay: Option<Box<super::copying::Overlay>>,
 }
 
 impl Volume {
@@ -151,6 +159,7 @@ impl Volume {
             overdue: 0,
             held_back: VecDeque::new(),
             sums: Sums::default(),
+            overlay: None,
         }
     }
 }
@@ -331,6 +340,8 @@ pub(crate) enum Stage {
     ReadingTail,
     /// Its own transfer is queued or in the device.
     Transfer,
+    /// Its data is written to an overlay, whose bitmap does not say so yet.
+    Storing,
     /// Its data waits to be sent, alone or with its request.
     Unsent,
 }
@@ -340,6 +351,8 @@ pub(crate) enum Stage {
 pub(crate) struct Part {
     pub request: u32,
     pub offset_bytes: u64,
+    /// Where it began: zeroes are written in pieces.
+    pub begun_bytes: u64,
     pub length_bytes: u32,
     pub kind: PartKind,
     pub stage: Stage,
@@ -351,6 +364,10 @@ pub(crate) struct Part {
     pub older_writer: u32,
     pub newer_writer: u32,
     pub is_modifying: bool,
+    /// Of an overlay: whether it reads the base.
+    pub is_of_base: bool,
+    /// Of an overlay: whether it writes whole blocks, of which it has a part and copies the rest.
+    pub is_copying: bool,
 }
 
 impl Part {

@@ -205,7 +205,7 @@ fn fixed_size(backing: &str) -> Option<&'static str> {
         (BackingKind::Memory(_) | BackingKind::Null(_), _) => {
             Some("it is part of the backing's text: remove the export, and add it with another size")
         }
-        (BackingKind::Path { .. }, None) => None,
+        (BackingKind::Path { .. } | BackingKind::Overlay { .. }, None) => None,
     }
 }
 

@@ -113,14 +113,13 @@ fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root: Option<&Pa
     let mut seen: BTreeMap<(u64, u64), Vec<Writer<'a>>> = BTreeMap::new();
     let mut problems = Vec::new();
     for export in exports.filter(|export| !export.read_only) {
-        let Ok(Backing { kind: BackingKind::Path { path, slice }, .. }) = Backing::parse(&export.backing.value) else {
-            continue;
-        };
+        let Ok(backing) = Backing::parse(&export.backing.value) else { continue };
+        let Some((path, slice)) = backing.written() else { continue };
         let Some(identity) = identity_of(export, root) else { continue };
         let range_bytes = slice.unwrap_or((0, 0));
         let writers = seen.entry(identity).or_default();
         if let Some(first) = writers.iter().find(|other| is_overlap(other.range_bytes, range_bytes)) {
-            let (what, help) = written_by(first.export, export, &path);
+            let (what, help) = written_by(first.export, export, path);
             problems.push(Problem::new(&export.backing.place, what, help));
         }
         writers.push(Writer { range_bytes, export });
@@ -128,12 +127,11 @@ fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root: Option<&Pa
     problems
 }
 
-/// The file or device of an export, if it has one that exists: device and inode number.
+/// The file or device of an export, if it has one that exists: device and inode number. Of an overlay, the overlay's.
 pub(super) fn identity_of(export: &Export, root: Option<&Path>) -> Option<(u64, u64)> {
-    let Ok(Backing { kind: BackingKind::Path { path, .. }, .. }) = Backing::parse(&export.backing.value) else {
-        return None;
-    };
-    let path = root.map_or_else(|| path.clone(), |root| root.join(&path));
+    let backing = Backing::parse(&export.backing.value).ok()?;
+    let (path, _) = backing.written()?;
+    let path = root.map_or_else(|| path.to_owned(), |root| root.join(path));
     // A file system that does not answer must not stop the server.
     let metadata = hoistway_linux::patience::within(LOOK, move || fs::metadata(path))?.ok()?;
     // All nodes of a device have the same device number.

@@ -561,11 +561,9 @@ impl Names {
 
 /// Starts a shard, and retries for a while if a backing is in use by a server that has ended.
 fn start_with_retry(settings: &ShardSettings, volumes: &[VolumeSettings]) -> Result<ShardHandle, EngineError> {
-    let path = |volume: &VolumeSettings| match &volume.backing.kind {
-        BackingKind::Path { path, .. } if !volume.is_read_only => {
-            Some(volume.root.as_ref().map_or_else(|| path.clone(), |root| root.join(path)))
-        }
-        _ => None,
+    let path = |volume: &VolumeSettings| {
+        let (path, _) = volume.backing.written().filter(|_| !volume.is_read_only)?;
+        Some(volume.root.as_ref().map_or_else(|| path.to_owned(), |root| root.join(path)))
     };
     let mut release = Release::new(&settings.name, volumes.iter().filter_map(path).collect());
     loop {

@@ -1,0 +1,15 @@
+//! Copy on write: a volume whose blocks are those of a read-only base until they are written.
+//!
+//! [`mod@format`] is the file, [`map`] the bitmap, [`saving`] when it is written, [`image`] what can be done
+//! with a file that is not served. The turn decides which file a part reads and what it must copy
+//! (`turn/copying.rs`).
+
+mod file;
+pub mod format;
+pub mod image;
+pub mod map;
+mod opening;
+pub(crate) mod saving;
+
+pub(crate) use file::write_all;
+pub(crate) use opening::{OpenOverlay, open};
