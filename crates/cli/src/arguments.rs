@@ -6,6 +6,7 @@ use crate::ctl::CtlArguments;
 use crate::demo::DemoArguments;
 use crate::device::arguments::DeviceArguments;
 use crate::generate::{CompletionsArguments, ManArguments};
+use crate::image::ImageArguments;
 use crate::lab::LabArguments;
 use crate::list::ListArguments;
 use crate::processes::WatchArguments;
@@ -79,6 +80,8 @@ pub enum Command {
     Compare(CompareArguments),
     /// Serve files and block devices over NBD, ublk and vhost-user-blk; divide the disk among tenants by weight
     Serve(Box<ServeArguments>),
+    /// Make, describe, check and commit overlays: disks that begin as a base image and take only what is written
+    Image(ImageArguments),
     /// Query a running server, or change its settings
     Ctl(CtlArguments),
     /// Show each group's current and due share of a device, live: of a server, a block device or a simulated test

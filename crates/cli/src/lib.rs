@@ -14,6 +14,7 @@ mod device;
 mod exit;
 mod formats;
 mod generate;
+mod image;
 mod interrupt;
 mod isolation;
 mod judge;
@@ -88,6 +89,7 @@ fn run(arguments: Arguments, reporter: Reporter) -> u8 {
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::manual(&arguments),
         Command::Schema(arguments) => schema::run(&arguments),
+        Command::Image(arguments) => image::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments, reporter),
         Command::Top(arguments) => top::run(&arguments, reporter),
         Command::Stat(arguments) => top::stat::run(&arguments),

@@ -52,7 +52,8 @@ pub struct ServeArguments {
     /// owner_group=NAME (repeatable)
     #[arg(long, value_name = "[NAME=]unix:PATH[,OPTION...]")]
     vhost_user: Vec<String>,
-    /// Serve the file or block device PATH as NAME, with options weight=N, group=G, read_only, min_block=N (smallest
+    /// Serve the file or block device PATH as NAME; base=IMAGE,overlay=FILE in place of PATH serves an overlay (see
+    /// `hoistway image`). Options are weight=N, group=G, read_only, min_block=N (smallest
     /// block size to advertise), description=TEXT, unsafe_flush (answer flushes without doing them) and ublk (a local
     /// block device, /dev/ublkbN; ublk=N chooses N); repeatable
     #[arg(long, value_name = "NAME=PATH[,OPTION...]")]

@@ -217,11 +217,16 @@ impl Load {
     }
 }
 
+/// Serves a file, or an overlay if there is one.
 fn serve(directory: tempfile::TempDir) -> Served {
     let place = directory.path().display().to_string();
     let mut command = hoistway();
     command.args(["serve", "--nbd", &format!("unix:{place}/nbd.sock"), "--control", &format!("{place}/control.sock")]);
-    command.args(["--memory", "64MiB", "--export", &format!("x={place}/x.img")]);
+    let backing = match directory.path().join("x.ov").exists() {
+        true => format!("base={place}/x.img,overlay={place}/x.ov"),
+        false => format!("{place}/x.img"),
+    };
+    command.args(["--memory", "64MiB", "--export", &format!("x={backing}")]);
     Served::start(directory, command, 1)
 }
 
@@ -242,10 +247,24 @@ fn operate(served: &Served, random: &mut Stream) {
 
 #[test]
 fn answered_data_survives_clients_that_die_and_a_server_that_is_killed() {
-    let rounds = std::env::var("HOISTWAY_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
-    let mut random = Stream::of(1, "operators");
     let place = directory();
     sparse_file(&place.path().join("x.img"), BLOCKS * BLOCK_BYTES as u64);
+    live_and_die(place);
+}
+
+#[test]
+fn answered_data_on_an_overlay_survives_clients_that_die_and_a_server_that_is_killed() {
+    let place = directory();
+    sparse_file(&place.path().join("x.img"), BLOCKS * BLOCK_BYTES as u64);
+    let [base, overlay] = ["x.img", "x.ov"].map(|name| place.path().join(name));
+    let made = hoistway().args(["image", "create", "--base"]).args([base, overlay]).output().expect("it runs");
+    assert!(made.status.success(), "{made:?}");
+    live_and_die(place);
+}
+
+fn live_and_die(place: tempfile::TempDir) {
+    let rounds = std::env::var("HOISTWAY_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let mut random = Stream::of(1, "operators");
     let load = Load {
         path: place.path().join("nbd.sock"),
         registers: Mutex::default(),

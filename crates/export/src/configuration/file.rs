@@ -108,9 +108,23 @@ fn max_request(reader: &mut Reader<'_>) -> Size {
     default
 }
 
+/// The backing's text, which the keys of an overlay are a part of.
+fn backing(reader: &mut Reader<'_>) -> Sourced<String> {
+    let keys = ["base", "overlay"].map(|key| (key, reader.text(key)));
+    let Some(place) = keys.iter().find_map(|(_, text)| Some(text.as_ref()?.place.clone())) else {
+        return reader.needed_text("backing", "db.img");
+    };
+    if let Some(backing) = reader.text("backing") {
+        let what = format!("backing = \"{backing}\" is given together with base or overlay");
+        reader.report(&backing.place, what, "an export has either a backing, or a base and an overlay");
+    }
+    let words = keys.iter().filter_map(|(key, text)| Some(format!("{key}={}", text.as_ref()?.value)));
+    Sourced::new(words.collect::<Vec<_>>().join(","), &place)
+}
+
 pub(super) fn export(mut reader: Reader<'_>) -> Export {
     let name = reader.needed_text("name", "db");
-    let backing = reader.needed_text("backing", "db.img");
+    let backing = backing(&mut reader);
     let group = reader.text("group").unwrap_or_else(|| name.clone());
     let min_block = reader.number("min_block", 1..=4_096, 1);
     let min_block = match min_block.value {

@@ -28,7 +28,7 @@ pub struct Flags {
     pub nbd: Vec<String>,
     /// `[NAME=]unix:PATH` with options, once per `--vhost-user`.
     pub vhost_user: Vec<String>,
-    /// `NAME=BACKING[,OPTION...]`, once per `--export`.
+    /// `NAME=BACKING[,OPTION...]` or `NAME=base=BASE,overlay=OVERLAY[,OPTION...]`, once per `--export`.
     pub export: Vec<String>,
     /// `PATH[,OPTION...]`, once per `--group`.
     pub group: Vec<String>,
@@ -217,8 +217,12 @@ pub fn export(text: &str) -> Result<(Export, Option<u64>), Vec<Problem>> {
         let help = "for example --export a=/srv/a.img,weight=300";
         return Err(vec![Problem::new(&place, "an export is NAME=PATH", help)]);
     };
-    let (backing, options) = split_backing(rest);
-    let options = Options::parse(options).with("name", name).with("backing", backing);
+    let options = if ["base=", "overlay="].iter().any(|key| rest.starts_with(key)) {
+        Options::parse(rest.split(',')).with("name", name)
+    } else {
+        let (backing, options) = split_backing(rest);
+        Options::parse(options).with("name", name).with("backing", backing)
+    };
     options.read(&place, |mut reader| {
         let weight = reader.optional_number("weight", WEIGHTS, DEFAULT_WEIGHT, "the default is 100");
         (file::export(reader), weight)

@@ -134,11 +134,15 @@ const DEVICE: &[Key] = &[
 
 const EXPORT: &[Key] = &[
     needed("name", Kind::Text, "NBD export name, 1 to 256 bytes."),
-    needed(
+    key(
         "backing",
         Kind::Text,
-        "A file, a block device, a slice of one (/dev/sdb@1GiB+100GiB), memory:SIZE, null:SIZE, or model:NAME,BACKING.",
+        "",
+        "A file, a block device, a slice of one (/dev/sdb@1GiB+100GiB), memory:SIZE, null:SIZE, or model:NAME,BACKING. \
+         Needed, but for base and overlay.",
     ),
+    key("base", Kind::Text, "", "Instead of a backing: the image that the export begins with, which is only read."),
+    key("overlay", Kind::Text, "", "The file that the export writes to: what is not in it is in the base."),
     key(
         "group",
         Kind::Text,
