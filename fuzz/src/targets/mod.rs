@@ -14,6 +14,7 @@ mod limit_lines;
 mod limiter;
 mod nbd_handshake;
 mod nbd_transmission;
+mod overlay;
 mod policy;
 mod rate;
 mod scheduler_spec;
@@ -44,6 +45,7 @@ const OTHERS: &[Target] = &[
     wbt::TARGET,
     nbd_handshake::TARGET,
     nbd_transmission::TARGET,
+    overlay::TARGET,
     virtio_chain::TARGET,
     http_request::TARGET,
     control_request::TARGET,
