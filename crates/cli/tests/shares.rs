@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 /// second.
 const MODEL: &str = "model:ssd,channels=4,dies_per_channel=2,t_read_us=1150";
 
-fn two_tenants(scheduler: &str, queue_depth: u32) -> Served {
+fn two_tenants(scheduler: &str, queue_depth: u32, threads: u32) -> Served {
     let directory = directory();
     sparse_file(&directory.path().join("disk.img"), 64 * MIB);
     let text = format!(
@@ -23,6 +23,7 @@ fn two_tenants(scheduler: &str, queue_depth: u32) -> Served {
 name = "disk"
 scheduler = "{scheduler}"
 queue_depth = {queue_depth}
+threads = {threads}
 memory = "64MiB"
 [[device.export]]
 name = "light"
@@ -50,8 +51,8 @@ unix = "@/control.sock"
 /// Bytes that two processes of fio read in the same ten seconds. One fio starts both: two that are
 /// started separately do not end together, and the one that ends last has the device alone (a ratio
 /// of 7.4 was observed once in five runs).
-fn light_and_heavy(scheduler: &str) -> (f64, f64) {
-    let served = two_tenants(scheduler, 8);
+fn light_and_heavy(scheduler: &str, threads: u32) -> (f64, f64) {
+    let served = two_tenants(scheduler, 8, threads);
     let got = read_by_both(&served, 32, 1);
     assert_eq!(served.terminate(), Some(0));
     got
@@ -98,7 +99,7 @@ fn by_default_two_fio_processes_have_their_shares() {
         return;
     }
     let measured = undisturbed(name, || {
-        let served = two_tenants("mqfq", 0);
+        let served = two_tenants("mqfq", 0, 1);
         let got = read_by_both(&served, 32, 4);
         assert_eq!(served.terminate(), Some(0));
         got
@@ -120,7 +121,7 @@ fn a_group_with_too_few_outstanding_requests_is_reported() {
         return;
     }
     let looks = undisturbed(name, || {
-        let served = two_tenants("wfq", 8);
+        let served = two_tenants("wfq", 8, 1);
         let looks = std::thread::scope(|scope| {
             let load = scope.spawn(|| read_by_both(&served, 2, 1));
             let mut looks = Vec::new();
@@ -147,10 +148,31 @@ fn wfq_gives_two_fio_processes_one_to_eight() {
     if !requires(name, &["fio"]) {
         return;
     }
-    let Some((light, heavy)) = undisturbed(name, || light_and_heavy("wfq")) else { return };
+    let Some((light, heavy)) = undisturbed(name, || light_and_heavy("wfq", 1)) else { return };
     let ratio = heavy / light;
     println!("wfq: light {light:.0} bytes, heavy {heavy:.0} bytes, ratio {ratio:.3}");
     assert!((ratio / 8.0 - 1.0).abs() < 0.05, "heavy got {ratio:.3} times what light got");
+}
+
+/// Each tenant has a thread of the device: what the threads decide is one state, so the shares are those of one
+/// thread.
+#[test]
+fn shares_with_two_threads_are_within_two_points_of_those_with_one() {
+    let name = "shares with two threads of a device";
+    if !requires(name, &["fio"]) {
+        return;
+    }
+    for scheduler in ["paternoster", "wfq"] {
+        let shares = undisturbed(name, || {
+            [1, 2].map(|threads| {
+                let (light, heavy) = light_and_heavy(scheduler, threads);
+                100.0 * heavy / (light + heavy)
+            })
+        });
+        let Some([one, two]) = shares else { return };
+        println!("{scheduler}: heavy got {one:.1} % with one thread, {two:.1} % with two");
+        assert!((one - two).abs() < 2.0, "{scheduler}: heavy got {one:.1} % with one thread, {two:.1} % with two");
+    }
 }
 
 /// The same two tenants without weights: proves that the scheduler causes the result of the test
@@ -161,7 +183,7 @@ fn without_a_fair_scheduler_weights_mean_nothing() {
     if !requires(name, &["fio"]) {
         return;
     }
-    let Some((light, heavy)) = undisturbed(name, || light_and_heavy("noop")) else { return };
+    let Some((light, heavy)) = undisturbed(name, || light_and_heavy("noop", 1)) else { return };
     let ratio = heavy / light;
     println!("noop: light {light:.0} bytes, heavy {heavy:.0} bytes, ratio {ratio:.3}");
     assert!((0.7..1.4).contains(&ratio), "heavy got {ratio:.3} times what light got");
