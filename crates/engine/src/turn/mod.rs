@@ -18,6 +18,8 @@ mod cases;
 mod control;
 mod copying;
 #[cfg(test)]
+mod copying_cases;
+#[cfg(test)]
 mod cut_cases;
 #[cfg(test)]
 mod damage_cases;
