@@ -12,7 +12,7 @@ use program::{Said, command, hoistway};
 use served::Served;
 
 /// The subcommands with arguments that make each of them print something; `@` is the test's directory.
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "--help",
     "test model:null -s noop --runtime 50ms --ramp 0 --no-store",
     "test model:null --dry-run",
@@ -28,6 +28,7 @@ const COMMANDS: [&str; 22] = [
     "ctl --json status --control @/control.sock",
     "top --batch --iterations 2 --interval 50ms --control @/control.sock",
     "stat --control @/control.sock",
+    "image info @/a.ov",
     "list schedulers",
     "device show sata",
     "demo --no-file --output @/demo.html",
@@ -67,6 +68,8 @@ fn no_output_path_panics() {
     let directory = served.directory.path();
     fs::write(directory.join("trace.txt"), "8,0 0 1 0.000000000 1 Q R 0 + 8 [a]\n8,0 0 2 0.1 1 C R 0 + 8 [0]\n")
         .unwrap();
+    fs::write(directory.join("base.img"), [7; 100_000]).unwrap();
+    assert_eq!(hoistway(directory, &["image", "create", "--base", "base.img", "a.ov"]).code, 0);
     let stored = ["test", "model:null", "-s", "noop", "--runtime", "50ms", "--ramp", "0", "--quiet"];
     let stored = hoistway(directory, &stored);
     assert_eq!(stored.code, 0, "{}", stored.stderr);
