@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -84,9 +86,31 @@ func (f Fuse) mount(ctx context.Context, export string) error {
 	}
 }
 
+// unmount ends the export's nbdfuse first: one that is unmounted while it starts would wait for ever, and one that a dead
+// driver has just started would mount later.
 func (f Fuse) unmount(export string) error {
+	place := filepath.Dir(f.file(export))
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return err
+	}
+	for _, path := range commands {
+		// A process may go meanwhile.
+		command, err := os.ReadFile(path)
+		words := strings.Split(string(command), "\x00")
+		if err != nil || len(words) < 2 || filepath.Base(words[0]) != "nbdfuse" || words[1] != place {
+			continue
+		}
+		process, err := strconv.Atoi(strings.Split(path, "/")[2])
+		if err != nil {
+			return err
+		}
+		if err := unix.Kill(process, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+	}
 	// Not lazily: a program that a dead driver had started may still make a loop device of the file.
-	err := unix.Unmount(filepath.Dir(f.file(export)), 0)
+	err = unix.Unmount(place, 0)
 	// Not mounted, or not there.
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
 		return nil

@@ -66,6 +66,18 @@ func (r *rig) growsInUse(ctx context.Context) bool {
 	})
 }
 
+// possible are the calls that this process and the block devices can do.
+func (r *rig) possible(ctx context.Context) []call {
+	r.Helper()
+	mayGrow, growsInUse := maySetSizes(r.T), r.growsInUse(ctx)
+	if !mayGrow {
+		r.Log("skipped: volumes that grow: this process has no CAP_SYS_RESOURCE")
+	}
+	return slices.DeleteFunc(slices.Clone(calls), func(one call) bool {
+		return strings.HasPrefix(one.name, "expand") && !mayGrow || slices.Contains(inUse, one.name) && !growsInUse
+	})
+}
+
 func (l *life) create(ctx context.Context) error {
 	answer, err := l.CreateVolume(ctx, &csi.CreateVolumeRequest{
 		Name: l.name, CapacityRange: &csi.CapacityRange{RequiredBytes: size},
@@ -234,12 +246,7 @@ func TestDeathAfterEveryStep(t *testing.T) {
 	r := start(t, "node")
 	ctx, cancel := context.WithTimeout(context.Background(), 20*patience)
 	defer cancel()
-	calls := slices.DeleteFunc(slices.Clone(calls), func(one call) bool {
-		return strings.HasPrefix(one.name, "expand") && !maySetSizes(t) || slices.Contains(inUse, one.name) && !r.growsInUse(ctx)
-	})
-	if !maySetSizes(t) {
-		t.Log("skipped: volumes that grow: this process has no CAP_SYS_RESOURCE")
-	}
+	calls := r.possible(ctx)
 	for at, call := range calls {
 		t.Run(call.name, func(t *testing.T) {
 			r.T = t
@@ -267,10 +274,9 @@ func TestDeathWhileStaging(t *testing.T) {
 	r := start(t, "node")
 	ctx, cancel := context.WithTimeout(context.Background(), 20*patience)
 	defer cancel()
-	lives, took := 20, time.Duration(0)
+	lives, took, calls := 20, time.Duration(0), r.possible(ctx)
 	for moment := range lives {
 		l := &life{rig: r, name: fmt.Sprintf("pvc-%d", moment), staging: r.path("staging"), target: r.path("pods/target")}
-		calls := slices.DeleteFunc(slices.Clone(calls), func(one call) bool { return strings.HasPrefix(one.name, "expand") })
 		l.all(ctx, calls, 1, func() {
 			answered := make(chan error, 1)
 			go func() { answered <- l.stage(ctx) }()

@@ -5,6 +5,7 @@ package system
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -122,8 +123,12 @@ func (r *rig) startDriver(steps int) {
 	}
 	_ = os.Remove(r.path("csi.sock"))
 	r.driver = r.begin(r.command(environment), "csi.log")
+	// The file is there before it takes connections.
 	r.until("the driver listens", func() bool {
-		_, err := os.Stat(r.path("csi.sock"))
+		try, err := net.Dial("unix", r.path("csi.sock"))
+		if err == nil {
+			_ = try.Close()
+		}
 		return err == nil || r.driver.hasEnded()
 	})
 	// A new one: an old one waits before it tries again.
