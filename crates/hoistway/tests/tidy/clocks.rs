@@ -30,6 +30,8 @@ fn seconds(line: &str) -> Option<f64> {
     Some(
         number
             * match unit {
+                "hours" => 3_600.0,
+                "mins" => 60.0,
                 "secs" | "secs_f64" => 1.0,
                 "millis" => 1e-3,
                 "micros" => 1e-6,
