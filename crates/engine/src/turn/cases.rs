@@ -93,6 +93,12 @@ impl Bench {
         self.settle()
     }
 
+    /// Keeps nothing of what was returned so far.
+    pub(super) fn forget(&mut self) {
+        self.seen.clear();
+        self.actions.clear();
+    }
+
     pub(super) fn syncs(&mut self, is_ok: bool) -> Vec<Action> {
         self.turn.synced(0, is_ok, 3, &mut self.actions);
         self.settle()

@@ -210,3 +210,33 @@ fn shares_hold_across_two_overlays_because_the_device_below_is_one() {
         assert!((2.7..3.3).contains(&ratio), "{scheduler}: {moved:?}, {ratio:.2}");
     }
 }
+
+/// Reads 4 KiB here and there, one at a time; `HOISTWAY_READS` of them for `bench/overlay/run`, which counts instructions.
+fn reads(mut bench: Bench) {
+    let count = std::env::var("HOISTWAY_READS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_u64);
+    let mut answered = 0;
+    for number in 0..count {
+        let actions = bench.asks(asked(Command::Read, number * 37 % 4_000 * 4_096, 4_096));
+        let (io, bytes, _) = starts(&actions)[0];
+        for action in bench.done(io, bytes) {
+            if let Action::Reply { request, piece, .. } = action {
+                bench.turn.sent(request, piece, bench.now, &mut bench.actions);
+                answered += 1;
+            }
+        }
+        bench.settle();
+        bench.forget();
+        bench.now += 100_000;
+    }
+    assert_eq!(answered, count);
+}
+
+#[test]
+fn reads_of_a_raw_volume_are_answered() {
+    reads(Bench::scheduled("paternoster", 32, 4_096, 64 * MIB));
+}
+
+#[test]
+fn reads_of_untouched_blocks_are_answered() {
+    reads(Bench::over_base("paternoster", 32));
+}
