@@ -80,6 +80,13 @@ fn script(block: &Block, directory: &Path) -> String {
     format!("{SHELL}mkdir -p run/hoistway srv etc/hoistway\n{commands}")
 }
 
+/// A path in what prepares a block that is not one of the temporary directory's: what is left there fails the next run.
+fn outside(block: &Block) -> Option<&str> {
+    let paths = block.marks.after.split([' ', '>', '=', ';']).filter(|word| word.starts_with('/'));
+    let is_inside = |path: &&str| FOLDERS.iter().any(|folder| format!("{path}/").starts_with(folder.trim_end_matches('/')));
+    paths.filter(|path| !path.starts_with("/dev/") && !is_inside(path)).last()
+}
+
 /// Waits for a child at most this long, and leaves it a zombie: its process group keeps its number until it is killed.
 /// Returns what is wrong with its end.
 fn failure(child: &Child, limit: Duration) -> Option<String> {
@@ -165,6 +172,11 @@ fn run_page(page: &str, text: &str, limit: Duration) -> Outcome {
     let mut printed = String::new();
     for block in &blocks {
         let is_run = matches!(block.kind, Kind::Commands) || block.marks.output_of.is_some();
+        if let Some(path) = outside(block) {
+            let folders = FOLDERS.join(" ");
+            outcome.failures.push(format!("{page}:{}: {path} is this machine's; use one of {folders}", block.line));
+            break;
+        }
         if is_run {
             let log = directory.path().join(format!(".output-{}", block.line));
             let output = File::create(&log).expect("a file");
@@ -289,6 +301,7 @@ fn blocks_that_fail_are_found() {
     let shorter = "hoistway test model:null --runtime 1h -s none --no-store | grep -q 10ms";
     assert_eq!(planted(&marked("run with: test --runtime 10ms", shorter)), none);
     assert_eq!(planted(&marked("run with: list --json", "hoistway list limiters | grep -q '{'")), none);
+    assert!(planted(&marked("run after: touch /images/x", "hoistway --version"))[0].contains("/images/x is this"));
     let server = "hoistway serve --nbd unix:/run/hoistway.sock --control /run/hoistway.ctl --export a=/srv/a.img";
     let page = format!("{}\n{}", call(server), call("hoistway ctl --control /run/hoistway.ctl status"));
     assert_eq!(planted(&page), ["a.md:1: exit status: 1"], "there is no image");
