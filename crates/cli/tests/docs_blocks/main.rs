@@ -82,9 +82,10 @@ fn script(block: &Block, directory: &Path) -> String {
 
 /// A path in what prepares a block that is not one of the temporary directory's: what is left there fails the next run.
 fn outside(block: &Block) -> Option<&str> {
-    let paths = block.marks.after.split([' ', '>', '=', ';']).filter(|word| word.starts_with('/'));
-    let is_inside = |path: &&str| FOLDERS.iter().any(|folder| format!("{path}/").starts_with(folder.trim_end_matches('/')));
-    paths.filter(|path| !path.starts_with("/dev/") && !is_inside(path)).last()
+    let mut paths = block.marks.after.split([' ', '>', '=', ';']).filter(|word| word.starts_with('/'));
+    let is_inside =
+        |path: &&str| FOLDERS.iter().any(|folder| format!("{path}/").starts_with(folder.trim_end_matches('/')));
+    paths.find(|path| !path.starts_with("/dev/") && !is_inside(path))
 }
 
 /// Waits for a child at most this long, and leaves it a zombie: its process group keeps its number until it is killed.
