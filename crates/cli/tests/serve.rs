@@ -497,7 +497,8 @@ fn t26_every_acknowledged_record_survives_the_servers_sudden_death() {
     }
 }
 
-/// A record in which every word depends on the writer (`lane`) and on the record's number.
+/// A record of one writer (`lane`). Each word follows from the writer and the record's number: a mixture
+/// of two records is found.
 fn record(lane: u64, sequence: u64, length: usize) -> Vec<u8> {
     let mut bytes = [lane.to_le_bytes(), sequence.to_le_bytes()].concat();
     while bytes.len() < length {

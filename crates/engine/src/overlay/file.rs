@@ -96,7 +96,7 @@ pub(super) fn read_header(file: BorrowedFd<'_>, path: &Path) -> Result<Header, E
     })
 }
 
-/// Reads the bitmap of an overlay whose size is known, and which of its slots are damaged.
+/// Reads the bitmap of an overlay, and finds the slots of it that are damaged.
 pub(super) fn read_map(
     file: BorrowedFd<'_>,
     header: &Header,

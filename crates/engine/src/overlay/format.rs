@@ -1,4 +1,4 @@
-//! The file format of an overlay: what is in which byte, and how it is read and written as bytes.
+//! The file format of an overlay: the place of each field in the file, and the conversion to and from bytes.
 //!
 //! ```text
 //! 0        header (4 KiB): the base's identity. Never changed while the overlay is served.
@@ -102,7 +102,7 @@ pub enum SlotState {
 pub struct BitmapPage {
     /// Counts the writes of its pair of slots.
     pub generation: u64,
-    /// The boot in which it counts; all zeroes: always.
+    /// The boot of the machine in which the slot counts. All zeroes mean that it counts in every boot.
     pub boot: Boot,
     /// The bits, [`BLOCKS_PER_PAGE`] of them.
     pub words: Vec<u64>,

@@ -37,7 +37,7 @@ pub struct ImageInfo {
     pub base: BaseIdentity,
     /// Whether `commit` was interrupted.
     pub is_committing: bool,
-    /// Slots of the bitmap that are damaged, and whose pair or successor is used.
+    /// Damaged slots of the bitmap, in whose place another slot of the same page is read.
     pub damaged: Vec<DamagedSlot>,
 }
 

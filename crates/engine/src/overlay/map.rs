@@ -1,4 +1,4 @@
-//! The bitmap of an overlay in memory: which blocks are its own, and what of that its file says.
+//! The bitmap of an overlay in memory: which blocks the overlay has itself, and which bits its file has already.
 
 use std::io;
 use std::ops::Range;
@@ -63,7 +63,7 @@ pub struct Map {
     boot: Boot,
     /// Bits that some slot has that counts as long as the machine runs.
     own: Vec<u64>,
-    /// Blocks whose data is written, and whose bits are not.
+    /// Blocks whose data is in the file while their bits are not yet.
     written: Vec<u64>,
     /// Bits that a sealed slot has.
     sealed: Vec<u64>,
@@ -72,7 +72,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// The map of a new overlay, of which no block is its own.
+    /// The map of a new overlay: every block is still the base's.
     pub fn new(layout: Layout, boot: Boot) -> Self {
         let words = vec![0; layout.pages as usize * WORDS_PER_PAGE];
         let pages = vec![PageState::default(); layout.pages as usize];
@@ -255,8 +255,8 @@ impl Map {
         self.slot_write(page, FIRST_OPEN_SLOT + generation % 2, generation, self.boot, words)
     }
 
-    /// The next write of a sealed slot with these bits of a page, whose data is durable. It is the same one until it has
-    /// succeeded.
+    /// The next write of a page's sealed slot. The data of the blocks in `words` must be durable. Until the write has
+    /// succeeded, each call gives the same slot, so that the other one of the pair stays whole.
     pub fn sealed_slot(&self, page: u32, words: &[u64]) -> SlotWrite {
         let generation = self.pages[page as usize].sealed + 1;
         self.slot_write(page, generation % 2, generation, NO_BOOT, words)

@@ -1,4 +1,4 @@
-//! Copy on write: a volume whose blocks are those of a read-only base until they are written.
+//! Copy on write: reads of a block get the read-only base until the block is written.
 //!
 //! [`mod@format`] is the file, [`map`] the bitmap, `saving` when it is written, [`image`] what can be done
 //! with a file that is not served. The turn decides which file a part reads and what it must copy

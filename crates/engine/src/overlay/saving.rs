@@ -1,4 +1,4 @@
-//! When the bitmap of an overlay is written, and who waits for that.
+//! When the bitmap of an overlay is written, and which requests wait for that write.
 //!
 //! ```text
 //! write of a new block ─► its data ─► an open slot of its page ─► the block is seen, the write answered
@@ -13,7 +13,7 @@ use super::map::{Map, SlotWrite};
 /// The bits of a page as they were at a certain time.
 type PageBits = (u32, Vec<u64>);
 
-/// A part whose data is written, and that is answered when the bitmap says so.
+/// A part of a request: its data is written, and its answer waits until the bitmap is.
 #[derive(Clone, Debug)]
 struct Waiting {
     part: u32,

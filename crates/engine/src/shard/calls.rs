@@ -205,7 +205,7 @@ impl Worker {
         }
     }
 
-    /// Starts the write of a page of the bitmap of an overlay whose file blocks.
+    /// Starts the write of a page of an overlay's bitmap on a thread of its own, for a file whose calls block.
     pub(super) fn start_blocking_store(&mut self, volume: u32, position_bytes: u64, span: Span) {
         let memory = Gathered::new(self.ring.shared_arena(), &[span]);
         let mailbox = Arc::clone(&self.mailbox);

@@ -97,7 +97,7 @@ impl Inline {
         self.done = done;
     }
 
-    /// Takes a volume whose fsync is to be reported.
+    /// Takes the next volume whose fsync has ended and was not reported yet.
     pub(super) fn next_synced(&mut self) -> Option<u32> {
         self.synced.pop()
     }
