@@ -66,7 +66,6 @@ use local_client::LocalClientState;
 use output::Out;
 use shared::{Route, unlocked};
 use sockets::Sockets;
-use stream::PayloadCopy;
 use volumes::OwnFiles;
 use wait::Idle;
 
@@ -149,7 +148,6 @@ pub(crate) struct Worker {
     /// Workers to be woken as soon as the lock is released.
     wakes: Vec<Arc<Mailbox>>,
     completions: Vec<Completion>,
-    payloads: Vec<PayloadCopy>,
     sent_without_bytes: Vec<Out>,
     scratch: Vec<u8>,
     counters: LoopCounters,
@@ -201,7 +199,6 @@ impl Worker {
             performing: Actions::default(),
             wakes: Vec::new(),
             completions: Vec::with_capacity(COMPLETIONS_PER_TURN),
-            payloads: Vec::with_capacity(256),
             sent_without_bytes: Vec::new(),
             scratch: Vec::with_capacity(stream::HEADER_BYTES as usize * 2),
             counters: LoopCounters::default(),

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use hoistway_linux::buffer::Span;
+
 use super::stream::Socket;
 
 /// The sockets, by index. A socket that is taken out for a while keeps its index; one that is
@@ -18,6 +20,16 @@ pub(super) struct Sockets {
     dirty: VecDeque<u32>,
     /// That may receive more when what they have received is copied.
     emptied: Vec<u32>,
+    payloads: Vec<PayloadCopy>,
+}
+
+/// Bytes of a payload that are still in a receive buffer, which takes no new ones before they are copied.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct PayloadCopy {
+    pub from: Span,
+    pub to: Span,
+    /// The part, if these are its last bytes.
+    pub part: Option<u32>,
 }
 
 impl Sockets {
@@ -94,6 +106,24 @@ impl Sockets {
     /// A socket has received bytes that are left for later.
     pub(super) fn serve_later(&mut self, index: u32) {
         self.ready.push_back(index);
+    }
+
+    /// Bytes to be copied at the end of this turn.
+    #[inline]
+    pub(super) fn copy_later(&mut self, payload: PayloadCopy) {
+        self.payloads.push(payload);
+    }
+
+    /// The bytes to be copied.
+    #[inline]
+    pub(super) fn payloads(&self) -> &[PayloadCopy] {
+        &self.payloads
+    }
+
+    /// Forgets the bytes, which were copied; returns the parts that are complete by them.
+    #[inline]
+    pub(super) fn take_copied(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.payloads.drain(..).filter_map(|payload| payload.part)
     }
 
     /// A socket is to receive more when this turn's payloads are copied.

@@ -45,6 +45,21 @@ struct Io {
     reads: Option<(u32, Vec<Span>)>,
 }
 
+/// How often what the storm is for has happened.
+#[derive(Default)]
+struct Seen {
+    answered: u64,
+    switches: u64,
+    /// The number of steps after which a limiter held a bio.
+    held: u64,
+    /// The number of damaged volumes that were repaired.
+    damaged: u64,
+    /// The number of hangs with I/O in flight.
+    hung: u64,
+    /// I/Os with memory that only one worker's ring knows.
+    bound: u64,
+}
+
 struct Storm {
     stream: Stream,
     core: Core,
@@ -62,16 +77,7 @@ struct Storm {
     statuses: Vec<u32>,
     groups: Vec<u32>,
     next_cookie: u64,
-    answered: u64,
-    switches: u64,
-    /// The number of steps after which a limiter held a bio.
-    held: u64,
-    /// The number of damaged volumes that were repaired.
-    damaged: u64,
-    /// The number of hangs with I/O in flight.
-    hung: u64,
-    /// I/Os with memory that only one worker's ring knows.
-    bound: u64,
+    seen: Seen,
     seed: u64,
 }
 
@@ -129,12 +135,7 @@ impl Storm {
             statuses: Vec::new(),
             groups,
             next_cookie: 0,
-            answered: 0,
-            switches: 0,
-            held: 0,
-            damaged: 0,
-            hung: 0,
-            bound: 0,
+            seen: Seen::default(),
             seed,
         }
     }
@@ -186,7 +187,7 @@ impl Storm {
             _ => self.core.turn.expire(self.now),
         }
         self.settle();
-        self.held += u64::from(self.core.turn.held_by_limiters() > 0);
+        self.seen.held += u64::from(self.core.turn.held_by_limiters() > 0);
     }
 
     /// Dispatches, and performs the actions of the worker.
@@ -216,7 +217,7 @@ impl Storm {
                 if spans.iter().any(|&span| is_request_memory(span)) {
                     let owner = worker_of(self.core.turn.connection_of(id));
                     assert_eq!((spans.len(), worker), (1, owner), "memory of one ring, seed {}", self.seed);
-                    self.bound += 1;
+                    self.seen.bound += 1;
                 }
                 let reads = (!is_write).then(|| (volume, spans.to_vec()));
                 self.ios.push(Io { id, bytes, is_emptying: false, worker, reads });
@@ -240,7 +241,7 @@ impl Storm {
                 if piece.is_last() {
                     let was_open = client.open.remove(&cookie).is_some();
                     assert!(was_open, "request {cookie} was answered twice, seed {}", self.seed);
-                    self.answered += 1;
+                    self.seen.answered += 1;
                 } else {
                     assert!(client.open.contains_key(&cookie), "a piece behind the last, seed {}", self.seed);
                 }
@@ -316,7 +317,7 @@ impl Storm {
     fn switch(&mut self) {
         let entry = ENTRIES[usize::try_from(self.stream.below(ENTRIES.len() as u64)).unwrap_or(0)];
         let spec = SchedulerSpec::named(entry.name);
-        self.switches += u64::from(self.core.turn.switch(&spec, None, &self.core.turn_settings, self.now).is_ok());
+        self.seen.switches += u64::from(self.core.turn.switch(&spec, None, &self.core.turn_settings, self.now).is_ok());
     }
 
     fn weigh(&mut self) {
@@ -556,7 +557,7 @@ impl Storm {
     /// A volume is as new, so that the storm does not end with three damaged ones.
     fn repair(&mut self) {
         let volume = self.stream.below(3);
-        self.damaged += u64::from(
+        self.seen.damaged += u64::from(
             self.core.turn.volume(u32::try_from(volume).expect("small")).is_some_and(|(_, damage, _)| damage.is_some()),
         );
         self.core
@@ -602,7 +603,7 @@ impl Storm {
             self.core.turn.expire(self.now);
             self.settle();
         }
-        self.hung += u64::from(!self.core.turn.unanswered(self.now).is_empty());
+        self.seen.hung += u64::from(!self.core.turn.unanswered(self.now).is_empty());
         self.core.turn.check().unwrap_or_else(|violation| panic!("{violation:?}, seed {}", self.seed));
     }
 
@@ -674,7 +675,7 @@ fn storm(seed: u64, events: u32) {
     storm.remove_groups();
     assert_eq!(storm.core.turn.memory_bytes().0, free_bytes + reserved_bytes, "memory was lost, seed {seed}");
     assert_eq!(storm.core.turn.counters().violations, 0, "seed {seed}");
-    let Storm { answered, switches, held, damaged, hung, bound, .. } = storm;
+    let Seen { answered, switches, held, damaged, hung, bound } = storm.seen;
     let is_wild = answered > u64::from(events) / 10 && switches > 10 && held > u64::from(events) / 20;
     assert!(
         is_wild && damaged > 100 && hung > 100 && bound > 100,

@@ -19,6 +19,7 @@ use hoistway_linux::ring::FileId;
 use super::end::{ConnectionEnd, EndReason, OnEnd};
 use super::output::Outgoing;
 use super::shared::{Core, Locked, Route, unlocked};
+use super::sockets::PayloadCopy;
 use super::stall::Stalls;
 use super::{Token, Worker};
 use crate::counters::Sums;
@@ -73,15 +74,6 @@ enum Receiving {
     Buffer,
     /// Straight into the payload's slot.
     Slot,
-}
-
-/// Bytes of a payload that are still in a receive buffer, which takes no new ones before they are copied.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct PayloadCopy {
-    from: Span,
-    to: Span,
-    /// The part, if these are its last bytes.
-    part: Option<u32>,
 }
 
 /// A request that the protocol answers itself.
@@ -290,7 +282,7 @@ impl Worker {
     /// Copies the payloads that were parsed, while the other workers decide; then their parts go on, and the sockets
     /// receive more.
     pub(super) fn take_payloads(&mut self, core: &mut Locked<'_>, now: Nanos) {
-        if !self.payloads.is_empty() {
+        if !self.sockets.payloads().is_empty() {
             unlocked(core, || self.copy_payloads());
             self.enter_payloads(core, now);
         }
@@ -301,11 +293,11 @@ impl Worker {
     }
 
     fn copy_payloads(&self) {
-        self.payloads.iter().for_each(|payload| self.ring.arena().copy_within(payload.from, payload.to));
+        self.sockets.payloads().iter().for_each(|payload| self.ring.arena().copy_within(payload.from, payload.to));
     }
 
     fn enter_payloads(&mut self, core: &mut Core, now: Nanos) {
-        for part in self.payloads.drain(..).filter_map(|payload| payload.part) {
+        for part in self.sockets.take_copied() {
             core.turn.enter_filled(part, now, &mut self.actions);
         }
     }
@@ -326,7 +318,7 @@ impl Worker {
                     apply_verdict(socket, verdict);
                     part = aside;
                 }
-                self.payloads.push(PayloadCopy { from, to, part });
+                self.sockets.copy_later(PayloadCopy { from, to, part });
                 left.length_bytes == 0
             }
             Stream::Skipping(left) => {
