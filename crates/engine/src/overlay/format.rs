@@ -102,7 +102,7 @@ pub enum SlotState {
 pub struct BitmapPage {
     /// Counts the writes of its pair of slots.
     pub generation: u64,
-    /// The boot of the machine in which the slot counts. All zeroes mean that it counts in every boot.
+    /// The slot is valid only in this boot of the machine (`boot_id`); all zeroes: in every boot.
     pub boot: Boot,
     /// The bits, [`BLOCKS_PER_PAGE`] of them.
     pub words: Vec<u64>,

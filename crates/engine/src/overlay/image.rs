@@ -37,7 +37,7 @@ pub struct ImageInfo {
     pub base: BaseIdentity,
     /// Whether `commit` was interrupted.
     pub is_committing: bool,
-    /// Damaged slots of the bitmap, in whose place another slot of the same page is read.
+    /// Damaged slots of the bitmap. Another slot of the same page is read instead.
     pub damaged: Vec<DamagedSlot>,
 }
 

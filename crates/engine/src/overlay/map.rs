@@ -63,7 +63,7 @@ pub struct Map {
     boot: Boot,
     /// Bits that some slot has that counts as long as the machine runs.
     own: Vec<u64>,
-    /// Blocks whose data is in the file while their bits are not yet.
+    /// Blocks whose data is in the file, but whose bits are still to be written.
     written: Vec<u64>,
     /// Bits that a sealed slot has.
     sealed: Vec<u64>,

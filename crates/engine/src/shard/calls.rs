@@ -205,7 +205,7 @@ impl Worker {
         }
     }
 
-    /// Starts the write of a page of an overlay's bitmap on a thread of its own, for a file whose calls block.
+    /// Writes a page of an overlay's bitmap on a separate thread, because calls on this file block.
     pub(super) fn start_blocking_store(&mut self, volume: u32, position_bytes: u64, span: Span) {
         let memory = Gathered::new(self.ring.shared_arena(), &[span]);
         let mailbox = Arc::clone(&self.mailbox);

@@ -97,7 +97,7 @@ impl Inline {
         self.done = done;
     }
 
-    /// Takes the next volume whose fsync has ended and was not reported yet.
+    /// Returns the next volume whose finished fsync is still to be reported.
     pub(super) fn next_synced(&mut self) -> Option<u32> {
         self.synced.pop()
     }
