@@ -331,13 +331,15 @@ const CLAIMS: &str = include_str!("lab/claims.js");
 const FALSE_CLAIMS: &str = "(story, step) => {
     const lanes = laboratory.views.map((view) => {
         const window = view.history.window();
+        const { at, bytes } = view.history.points.at(-1);
         const lane = { rate: window.rate / 1048576, words: view.node.querySelector('.words').textContent };
         laboratory.state.tenants.forEach((tenant, index) => {
             const { rate, p50, p99 } = window.tenants[index];
             const due = view.history.last.groups[index].due_bytes_per_s;
             // The words and the table are of the same window.
             if (Number(view.rows[index].row.dataset.got) !== rate) throw new Error('the table shows another window');
-            lane[tenant.name] = { got: rate / 1048576, due: due / 1048576, part: due ? Math.min(1, rate / due) : 1, p50, p99 };
+            const whole = bytes[index] / 1048576 / (at / 1e9);
+            lane[tenant.name] = { got: rate / 1048576, whole, due: due / 1048576, part: due ? Math.min(1, rate / due) : 1, p50, p99 };
         });
         return lane;
     });
@@ -364,7 +366,7 @@ fn every_story_is_told_to_its_end_and_its_claims_hold() {
         ));
         for step in 1..=5 {
             page.wait(&format!("document.getElementById('story-place').textContent.startsWith('Step {step} of') && (laboratory.isRunning || !document.getElementById('story-next').disabled)"), PATIENCE);
-            // A reader takes longer; the step ends at the same virtual time.
+            // A reader takes longer; the step ends at about the same virtual time.
             page.value("laboratory.setPace(13)");
             page.wait("!document.getElementById('story-next').disabled", PATIENCE);
             let problem = page.value("document.getElementById('problem').textContent");

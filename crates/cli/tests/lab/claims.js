@@ -1,6 +1,7 @@
 // What the texts of the stories (stories.js) claim, step by step, about the figures at the end of the step: for each story a
 // list of steps, for each step claims. `lanes` are what the page shows: words, MiB/s together, and of each tenant got and
-// due in MiB/s, `part` = got / due (at most 1), p50 and p99 in nanoseconds.
+// due in MiB/s, `part` = got / due (at most 1), p50 and p99 in nanoseconds. `whole` is MiB/s since the begin of the run: of a
+// tenant that writes in bursts, the window of a second has one burst more or less, by where the last frame ended.
 (() => {
   const alone = (tenant) => tenant.part > 0.9;
   const near = (a, b, by = 0.1) => Math.abs(a - b) <= by * b;
@@ -15,7 +16,7 @@
       },
       {
         "the reader waits least under nas": ([linus, deadline, nas]) => nas.reader.p50 < deadline.reader.p50 && deadline.reader.p50 < linus.reader.p50,
-        "the writer gets about the same": ([linus, deadline, nas]) => near(nas.bomb.got, linus.bomb.got, 0.25) && near(deadline.bomb.got, linus.bomb.got, 0.25),
+        "the writer gets about the same": ([linus, deadline, nas]) => near(nas.bomb.whole, linus.bomb.whole, 0.1) && near(deadline.bomb.whole, linus.bomb.whole, 0.1),
         "nobody misses much under nas": ([, , nas]) => nas.reader.part > 0.8,
       },
     ],

@@ -1,5 +1,6 @@
 //! Sockets of virtual machines in a whole server: configuration, status, reload, end.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use hoistway_export::configuration::flags::{self, Flags};
@@ -40,7 +41,8 @@ fn exports_come_and_go_with_their_sockets() {
     let both = text.replacen("\n[[listen]]", &format!("{}\n[[listen]]", export("b", &second)), 1);
     std::fs::write(&file, &both).expect("written");
     server.send(Event::Reload);
-    within("the second socket", || second.exists());
+    // The file is there before the server listens on it.
+    within("the second socket", || UnixStream::connect(&second).is_ok());
     let (other, its_memory, mut its_ring) = attach(&second);
     assert_eq!(its_ring.request(&its_memory, READ_REQUEST, 0, &[], 512).0, 0);
 
