@@ -175,11 +175,11 @@ fn p10_switching_under_load_loses_nothing() {
 }
 
 #[test]
-fn p11_everything_is_consistent_after_each_of_20_000_calls() {
+fn p11_everything_is_consistent_after_each_of_5_000_calls() {
     with_seeds(1, |seed| {
         for policy in Testbed::policies() {
             let mut testbed = Testbed::with(&policy, &surroundings(1, 63, 8, Era::BLK_MQ));
-            testbed.drive(&Calls::random(seed, 20_000).without_switches());
+            testbed.drive(&Calls::random(seed, 5_000).without_switches());
             assert_eq!(testbed.queue().bios_in_flight(), 0, "{policy}");
         }
     });

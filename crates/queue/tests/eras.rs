@@ -528,7 +528,7 @@ fn random_calls_lose_nothing_in_any_era_under_any_policy() {
                 settings.configuration.groups = 16;
                 let seed = (number * 100 + index * 10) as u64 + u64::from(requests);
                 let mut testbed = hoistway_testbed::Testbed::with(policy, &settings);
-                testbed.drive(&hoistway_testbed::Calls::random(seed, 750));
+                testbed.drive(&hoistway_testbed::Calls::random(seed, 250));
             }
         }
     };

@@ -7,10 +7,10 @@
 use hoistway_simulator::{Storm, StormReport};
 
 const BIOS: u64 = 10_000;
-const REQUESTS: u64 = 50_000;
+const REQUESTS: u64 = 15_000;
 /// Bios of a storm, and requests in all, for a pair of policy and limiter.
 const BIOS_OF_A_PAIR: u64 = 1_500;
-const REQUESTS_OF_A_PAIR: u64 = 10_000;
+const REQUESTS_OF_A_PAIR: u64 = 4_000;
 
 /// Storms of `bios` bios each: as many as are needed for `requests` requests and until `is_enough`,
 /// but for no more than three times as many requests.
@@ -47,16 +47,16 @@ fn storms_of(policy: &str, bios: u64, requests: u64, is_enough: impl Fn(&StormRe
 fn storms(policy: &str) {
     storms_of(policy, BIOS, REQUESTS, |total| {
         let StormReport { merged, requeued, switches, groups, failed, lost, held, limit_changes, .. } = *total;
-        total.withdrawn > 1_000
-            && held > 500
-            && limit_changes > 500
-            && merged > 1_000
-            && requeued > 1_000
+        total.withdrawn > 300
+            && held > 150
+            && limit_changes > 150
+            && merged > 300
+            && requeued > 300
             && switches > 10
             && groups > 100
-            && failed > 500
-            && lost > 100
-            && total.passed_over > 1_000
+            && failed > 50
+            && lost > 5
+            && total.passed_over > 300
     });
 }
 
