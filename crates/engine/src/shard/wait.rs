@@ -1,9 +1,10 @@
 //! How a worker waits when it has nothing to do: it polls for a while, then sleeps.
 //!
 //! An idle processor takes 15 to 25 µs to wake on a virtual machine, twice per request at depth 1.
-//! Before sleeping the loop therefore polls the ring for `busy_poll_us`, but only while the gaps
-//! between events are shorter than that, and not after several fruitless polls in a row: an idle
-//! server never polls.
+//! Before sleeping the loop therefore polls the ring for `busy_poll_us`. After several fruitless
+//! polls in a row it sleeps at once for a while, for longer each time: a server whose events are
+//! further apart than that hardly ever polls. Only a poll can tell: the time that a sleeper takes
+//! to see an event includes its own waking.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -15,9 +16,11 @@ use super::Worker;
 use super::shared::{Core, Locked};
 use crate::gate::Gate;
 
-/// After this many fruitless polls in a row, the loop goes to sleep this many times without polling
-/// first.
+/// After this many fruitless polls in a row, the loop goes to sleep at least this many times without
+/// polling first, each time twice as many as the last time.
 const FRUITLESS_LIMIT: u32 = 8;
+/// The most sleeps without polling: then polling takes less than a per cent of the time.
+const SLEEPS_WITHOUT_MAX: u32 = 1_024;
 /// A model event closer than this is awaited by polling, because sleeping would overshoot it.
 const MODEL_SPIN_NS: Nanos = 50_000;
 /// The number of requests on the device from which waiting for a batch is worthwhile.
@@ -32,24 +35,23 @@ const POLLS_PER_CLOCK: u32 = 64;
 pub(super) struct Idle {
     poll_ns: Nanos,
     processors: usize,
-    /// Exponential mean of the times from becoming idle to the next event; a new one counts an
-    /// eighth.
-    mean_gap_ns: Nanos,
     fruitless: u32,
     sleeps_without: u32,
+    /// How many sleeps follow the next row of fruitless polls.
+    next_sleeps: u32,
 }
 
 impl Idle {
     pub fn new(busy_poll_us: u32) -> Self {
         let (poll_ns, processors) = (u64::from(busy_poll_us) * 1_000, hoistway_linux::thread::processors());
-        Self { poll_ns, processors, mean_gap_ns: 0, fruitless: 0, sleeps_without: 0 }
+        Self { poll_ns, processors, fruitless: 0, sleeps_without: 0, next_sleeps: FRUITLESS_LIMIT }
     }
 
     /// Whether polling is likely to succeed. `next_in_ns` is the time to the next deadline, `pollers`
     /// the number of workers that poll already: on the last processor, polling would keep the clients
     /// from producing the awaited event.
     fn may_poll(&mut self, next_in_ns: Option<Nanos>, pollers: usize) -> bool {
-        if self.poll_ns == 0 || pollers + 1 >= self.processors || self.mean_gap_ns >= self.poll_ns {
+        if self.poll_ns == 0 || pollers + 1 >= self.processors {
             return false;
         }
         if next_in_ns.is_some_and(|at| at <= self.poll_ns) {
@@ -62,21 +64,15 @@ impl Idle {
         true
     }
 
-    fn ended(&mut self, gap_ns: Nanos) {
-        // One long idle period must not hide many short gaps after it.
-        let gap_ns = gap_ns.min(8 * self.poll_ns.max(1));
-        self.mean_gap_ns = self.mean_gap_ns - self.mean_gap_ns / 8 + gap_ns / 8;
-    }
-
     fn polled(&mut self, is_fruitful: bool) {
         if is_fruitful {
-            self.fruitless = 0;
+            (self.fruitless, self.next_sleeps) = (0, FRUITLESS_LIMIT);
             return;
         }
         self.fruitless += 1;
         if self.fruitless >= FRUITLESS_LIMIT {
-            self.fruitless = 0;
-            self.sleeps_without = FRUITLESS_LIMIT;
+            (self.fruitless, self.sleeps_without) = (0, self.next_sleeps);
+            self.next_sleeps = (2 * self.next_sleeps).min(SLEEPS_WITHOUT_MAX);
         }
     }
 }
@@ -120,15 +116,14 @@ impl Worker {
             self.idle.polled(is_fruitful);
             if is_fruitful {
                 self.counters.polls_fruitful += 1;
-                self.idle.ended(hoistway_linux::thread::monotonic_ns().saturating_sub(now));
                 return self.ring.enter(Wait::No);
             }
             self.counters.polls_fruitless += 1;
         }
-        self.sleep(now, next_ns, wants_batch)
+        self.sleep(next_ns, wants_batch)
     }
 
-    fn sleep(&mut self, idle_since_ns: Nanos, next_ns: Option<Nanos>, wants_batch: bool) -> io::Result<()> {
+    fn sleep(&mut self, next_ns: Option<Nanos>, wants_batch: bool) -> io::Result<()> {
         let before = hoistway_linux::thread::monotonic_ns();
         let wait = match next_ns {
             _ if wants_batch => Wait::Batch {
@@ -141,9 +136,7 @@ impl Worker {
         };
         self.counters.sleeps += 1;
         let result = self.ring.enter(wait);
-        let now = hoistway_linux::thread::monotonic_ns();
-        self.counters.asleep_ns += now.saturating_sub(before);
-        self.idle.ended(now.saturating_sub(idle_since_ns));
+        self.counters.asleep_ns += hoistway_linux::thread::monotonic_ns().saturating_sub(before);
         result
     }
 
@@ -177,34 +170,25 @@ mod tests {
     use super::*;
 
     fn idle() -> Idle {
-        Idle { poll_ns: 50_000, processors: 2, mean_gap_ns: 0, fruitless: 0, sleeps_without: 0 }
+        Idle { poll_ns: 50_000, processors: 2, fruitless: 0, sleeps_without: 0, next_sleeps: FRUITLESS_LIMIT }
+    }
+
+    /// The sleeps until it polls again.
+    fn sleeps(idle: &mut Idle) -> u32 {
+        (0..).find(|_| idle.may_poll(None, 0)).expect("it polls again")
     }
 
     #[test]
-    fn long_gaps_end_polling_and_short_ones_bring_it_back() {
+    fn rows_of_fruitless_polls_are_followed_by_more_and_more_sleeps_until_one_succeeds() {
         let mut idle = idle();
-        assert!(idle.may_poll(None, 0));
-        for _ in 0..8 {
-            idle.ended(1_000_000_000);
-        }
-        assert!(!idle.may_poll(None, 0));
-        for _ in 0..32 {
-            idle.ended(10_000);
-        }
-        assert!(idle.may_poll(None, 0));
-    }
-
-    #[test]
-    fn eight_fruitless_polls_are_followed_by_eight_sleeps() {
-        let mut idle = idle();
-        for _ in 0..8 {
-            assert!(idle.may_poll(None, 0));
-            idle.polled(false);
-        }
-        for _ in 0..8 {
-            assert!(!idle.may_poll(None, 0));
-        }
-        assert!(idle.may_poll(None, 0));
+        let mut row = |is_last_fruitful| {
+            (0..7).for_each(|_| idle.polled(false));
+            idle.polled(is_last_fruitful);
+            sleeps(&mut idle)
+        };
+        let of_rows: Vec<u32> = (0..9).map(|_| row(false)).collect();
+        assert_eq!(of_rows, [8, 16, 32, 64, 128, 256, 512, 1_024, 1_024]);
+        assert_eq!((row(true), row(false)), (0, 8));
     }
 
     #[test]
