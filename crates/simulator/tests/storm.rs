@@ -54,8 +54,8 @@ fn storms(policy: &str) {
             && requeued > 300
             && switches > 10
             && groups > 100
-            && failed > 50
-            && lost > 5
+            && failed > 150
+            && lost > 30
             && total.passed_over > 300
     });
 }

@@ -34,9 +34,9 @@ use std::time::{Duration, Instant};
 /// slower.
 const BLOCK_LIMIT: Duration = Duration::from_secs(300);
 
-/// Most processor time for all blocks together, so that the documents stay quick to test: more than twice what a slow machine
-/// takes. It does not grow much with what else the machine does, as the time on the clock would.
-const PROCESSOR_LIMIT: Duration = Duration::from_secs(400);
+/// Most processor time for all blocks together, so that the documents stay quick to test. It does not grow with what else
+/// the machine does, as the time on the clock would.
+const PROCESSOR_LIMIT: Duration = Duration::from_secs(200);
 
 /// The folders of the pages for which the temporary directory has its own.
 const FOLDERS: [&str; 3] = ["/run/hoistway", "/srv/", "/etc/hoistway/"];

@@ -97,7 +97,7 @@ impl Inline {
         self.done = done;
     }
 
-    /// Returns the next volume whose finished fsync is still to be reported.
+    /// Takes the next volume whose fsync has finished, so that the caller reports it.
     pub(super) fn next_synced(&mut self) -> Option<u32> {
         self.synced.pop()
     }

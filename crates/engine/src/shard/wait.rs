@@ -1,10 +1,10 @@
 //! How a worker waits when it has nothing to do: it polls for a while, then sleeps.
 //!
 //! An idle processor takes 15 to 25 µs to wake on a virtual machine, twice per request at depth 1.
-//! Before sleeping the loop therefore polls the ring for `busy_poll_us`. After several fruitless
-//! polls in a row it sleeps at once for a while, for longer each time: a server whose events are
-//! further apart than that hardly ever polls. Only a poll can tell: the time that a sleeper takes
-//! to see an event includes its own waking.
+//! Before sleeping the loop therefore polls the ring for `busy_poll_us`. If several polls in a row
+//! find nothing, the next waits are sleeps without a poll: 8 of them, and twice as many each time,
+//! so that a server with few requests seldom polls. The loop finds out by polling, not from how long
+//! it slept, because that time includes its own waking.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -16,11 +16,11 @@ use super::Worker;
 use super::shared::{Core, Locked};
 use crate::gate::Gate;
 
-/// After this many fruitless polls in a row, the loop goes to sleep at least this many times without
-/// polling first, each time twice as many as the last time.
+/// After this many fruitless polls in a row, the loop sleeps at least this many times without polling
+/// first, and twice as often after the next such row.
 const FRUITLESS_LIMIT: u32 = 8;
-/// The most sleeps without polling. Polls that fail are shorter than what lies between events, so that they then take at most
-/// a sixteenth of the time; a client that asks for one thing at a time is noticed within as many requests.
+/// The most sleeps without polling. A fruitless poll is shorter than the time between two events, so eight of them take at most
+/// a sixteenth of the time of 136 events. More sleeps would delay the first poll for a client with one request in flight.
 const SLEEPS_WITHOUT_MAX: u32 = 128;
 /// A model event closer than this is awaited by polling, because sleeping would overshoot it.
 const MODEL_SPIN_NS: Nanos = 50_000;
