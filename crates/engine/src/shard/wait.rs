@@ -1,9 +1,9 @@
 //! How a worker waits when it has nothing to do: it polls for a while, then sleeps.
 //!
 //! An idle processor takes 15 to 25 µs to wake on a virtual machine, twice per request at depth 1.
-//! Before sleeping the loop therefore polls the ring for `busy_poll_us`. If several polls in a row
-//! find nothing, the next waits are sleeps without a poll: 8 of them, and twice as many each time,
-//! so that a server with few requests seldom polls. The loop finds out by polling, not from how long
+//! Before sleeping the loop therefore polls the ring for `busy_poll_us`. If more polls find
+//! nothing than find something, the next waits are sleeps without a poll: 8 of them, and twice as
+//! many each time, so that a server with few requests seldom polls. The loop finds out by polling, not from how long
 //! it slept, because that time includes its own waking.
 
 use std::io;
@@ -16,8 +16,8 @@ use super::Worker;
 use super::shared::{Core, Locked};
 use crate::gate::Gate;
 
-/// After this many fruitless polls in a row, the loop sleeps at least this many times without polling
-/// first, and twice as often after the next such row.
+/// When fruitless polls are ahead of fruitful ones by this many, the loop sleeps at least this many
+/// times without polling first, and twice as often the next time.
 const FRUITLESS_LIMIT: u32 = 8;
 /// The most sleeps without polling. A fruitless poll is shorter than the time between two events, so eight of them take at most
 /// a sixteenth of the time of 136 events. More sleeps would delay the first poll for a client with one request in flight.
@@ -36,9 +36,10 @@ const POLLS_PER_CLOCK: u32 = 64;
 pub(super) struct Idle {
     poll_ns: Nanos,
     processors: usize,
+    /// By how many the fruitless polls are ahead of the fruitful ones.
     fruitless: u32,
     sleeps_without: u32,
-    /// How many sleeps follow the next row of fruitless polls.
+    /// How many sleeps follow when they are ahead by the limit.
     next_sleeps: u32,
 }
 
@@ -67,7 +68,10 @@ impl Idle {
 
     fn polled(&mut self, is_fruitful: bool) {
         if is_fruitful {
-            (self.fruitless, self.next_sleeps) = (0, FRUITLESS_LIMIT);
+            self.fruitless = self.fruitless.saturating_sub(1);
+            if self.fruitless == 0 {
+                self.next_sleeps = FRUITLESS_LIMIT;
+            }
             return;
         }
         self.fruitless += 1;
@@ -180,16 +184,29 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_fruitless_polls_are_followed_by_more_and_more_sleeps_until_one_succeeds() {
+    fn fruitless_polls_are_followed_by_more_and_more_sleeps_until_polls_find_something() {
         let mut idle = idle();
-        let mut row = |is_last_fruitful| {
-            (0..7).for_each(|_| idle.polled(false));
-            idle.polled(is_last_fruitful);
-            sleeps(&mut idle)
-        };
-        let of_rows: Vec<u32> = (0..6).map(|_| row(false)).collect();
-        assert_eq!(of_rows, [8, 16, 32, 64, 128, 128]);
-        assert_eq!((row(true), row(false)), (0, 8));
+        for expected in [8, 16, 32, 64, 128, 128] {
+            (0..8).for_each(|_| idle.polled(false));
+            assert_eq!(sleeps(&mut idle), expected);
+        }
+        (0..8).for_each(|_| idle.polled(true));
+        (0..8).for_each(|_| idle.polled(false));
+        assert_eq!(sleeps(&mut idle), 8);
+    }
+
+    #[test]
+    fn polling_ends_when_fewer_than_half_of_the_polls_find_something() {
+        let mut idle = idle();
+        for found in [true, false].repeat(100) {
+            idle.polled(found);
+            assert_eq!(sleeps(&mut idle), 0);
+        }
+        let polls = [true, false, false].repeat(10);
+        assert!(polls.into_iter().any(|found| {
+            idle.polled(found);
+            sleeps(&mut idle) > 0
+        }));
     }
 
     #[test]
