@@ -152,7 +152,6 @@ pub(crate) struct Worker {
     scratch: Vec<u8>,
     counters: LoopCounters,
     idle: Idle,
-    stall_check_at_ns: Option<Nanos>,
 }
 
 /// Receives trace events of the queue and its policies, in batches.
@@ -202,7 +201,6 @@ impl Worker {
             sent_without_bytes: Vec::new(),
             scratch: Vec::with_capacity(stream::HEADER_BYTES as usize * 2),
             counters: LoopCounters::default(),
-            stall_check_at_ns: None,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use hoistway_block::{Nanos, time};
 use hoistway_linux::buffer::Span;
 
 use super::stream::Socket;
@@ -21,6 +22,8 @@ pub(super) struct Sockets {
     /// That may receive more when what they have received is copied.
     emptied: Vec<u32>,
     payloads: Vec<PayloadCopy>,
+    /// When the first of them could have stalled.
+    stall_check_at_ns: Option<Nanos>,
 }
 
 /// Bytes of a payload that are still in a receive buffer, which takes no new ones before they are copied.
@@ -165,5 +168,21 @@ impl Sockets {
             socket.outgoing.becomes_clean();
         }
         Some(index)
+    }
+    /// One of them can have stalled at a time.
+    #[inline]
+    pub(super) fn expect_stall(&mut self, at_ns: Nanos) {
+        self.stall_check_at_ns = Some(self.stall_check_at_ns.map_or(at_ns, |earlier| earlier.min(at_ns)));
+    }
+
+    /// When they are to be checked for stalls.
+    pub(super) fn stall_check_at_ns(&self) -> Option<Nanos> {
+        self.stall_check_at_ns
+    }
+
+    /// Whether they are to be checked for stalls now; then no other check is expected.
+    #[inline]
+    pub(super) fn take_stall_check(&mut self, now: Nanos) -> bool {
+        self.stall_check_at_ns.take_if(|at| time::is_due(now, *at)).is_some()
     }
 }

@@ -572,11 +572,10 @@ impl Worker {
 
     /// Closes clients that stalled in the middle of a request or reply.
     pub(super) fn check_stalls(&mut self, core: &mut Core, now: Nanos) {
-        if self.stall_check_at_ns.is_none_or(|at| !hoistway_block::time::is_due(now, at)) {
+        if !self.sockets.take_stall_check(now) {
             return;
         }
         let timeout_ns = self.shared.settings.stall_timeout_ns;
-        self.stall_check_at_ns = None;
         for index in self.sockets.indexes() {
             let Some(socket) = self.sockets.get(index) else { continue };
             let Some(since) = socket.stalls.since_ns() else { continue };
@@ -584,15 +583,14 @@ impl Worker {
             if hoistway_block::time::is_due(now, at) {
                 self.close_connection(core, index, EndReason::Stalled, now);
             } else {
-                self.stall_check_at_ns = Some(self.stall_check_at_ns.map_or(at, |earlier| earlier.min(at)));
+                self.sockets.expect_stall(at);
             }
         }
     }
 
     /// Schedules a stall check, because a client could stall from now on.
     pub(super) fn expect_stalls(&mut self, now: Nanos) {
-        let at = now.saturating_add(self.shared.settings.stall_timeout_ns);
-        self.stall_check_at_ns = self.stall_check_at_ns.or(Some(at));
+        self.sockets.expect_stall(now.saturating_add(self.shared.settings.stall_timeout_ns));
     }
 }
 

@@ -101,7 +101,7 @@ impl Worker {
         if has_work || !self.sent_without_bytes.is_empty() {
             return self.ring.enter(Wait::No);
         }
-        let deadlines = [deadline_ns, model_at_ns, self.next_local_wake(), self.stall_check_at_ns];
+        let deadlines = [deadline_ns, model_at_ns, self.next_local_wake(), self.sockets.stall_check_at_ns()];
         let next_ns = deadlines.into_iter().flatten().min();
         // Sends complete inside this call, so their completions (and any others) are available at
         // once.
