@@ -48,18 +48,18 @@ class Laboratory {
     get("controls").open = matchMedia("(min-width: 1700px)").matches;
     this.#listen();
     const isOwn = location.hash.length <= 1;
-    await this.#load();
+    await this.#load(location.hash);
     // Something is to be seen at once; a link waits for its reader.
     if (isOwn && !matchMedia("(prefers-reduced-motion: reduce)").matches) await this.run();
   }
 
-  // The state of the link, or the one to begin with.
-  async #load() {
+  // Opens the state of a link's fragment, or the one to begin with.
+  async #load(fragment) {
     let state = this.choices.first;
     let damage = null;
-    if (location.hash.length > 1) {
+    if (fragment.length > 1) {
       try {
-        state = ofLink(location.hash);
+        state = ofLink(fragment);
       } catch (error) {
         damage = error.message;
       }
@@ -412,7 +412,8 @@ class Laboratory {
     on("story-begin", "click", () => this.tellStory(Number(get("story").value)));
     on("story-next", "click", () => this.#nextStep());
     on("story-leave", "click", () => { this.until = null; this.tellStory(null); });
-    addEventListener("hashchange", () => this.#load());
+    // The event's own address: a frame may have come since then, which writes that of the present run.
+    addEventListener("hashchange", (event) => this.#load(new URL(event.newURL).hash));
     addEventListener("resize", () => this.redraw());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
     addEventListener("pagehide", () => this.transport.close());
