@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use super::layout::Layout;
-use super::translation::{NONE, Translation, Writer};
+use super::translation::{BATCH_UNITS, NONE, Translation, Writer};
 
 /// Credit is counted in fractions of a unit.
 const CREDIT_BITS: u32 = 16;
@@ -198,15 +198,17 @@ pub(super) fn collect_at_once(translation: &mut Translation, low: usize, layout:
         let Some(victim) = translation.best_victim(layout) else { return };
         translation.begin_collecting(victim);
         let first = victim * layout.superblock_units;
-        for place in first..first + layout.superblock_units {
-            let unit = translation.logical_of(place);
-            if unit == NONE {
-                continue;
+        let end = first + layout.superblock_units;
+        let valid = |translation: &Translation, place| Some(translation.logical_of(place)).filter(|&unit| unit != NONE);
+        for batch in (first..end).step_by(BATCH_UNITS as usize).map(|at| at..end.min(at + BATCH_UNITS)) {
+            translation.prefetch(batch.clone().filter_map(|place| valid(translation, place)));
+            for place in batch {
+                let Some(unit) = valid(translation, place) else { continue };
+                if translation.must_open(Writer::Collector) && !translation.open(Writer::Collector, layout) {
+                    return;
+                }
+                translation.relocate(unit, place, layout);
             }
-            if translation.must_open(Writer::Collector) && !translation.open(Writer::Collector, layout) {
-                return;
-            }
-            translation.relocate(unit, place, layout);
         }
         translation.erase(victim);
     }

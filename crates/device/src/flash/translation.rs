@@ -14,6 +14,9 @@ use super::layout::Layout;
 
 /// No unit, or no place.
 pub(super) const NONE: u32 = u32::MAX;
+/// So many units have their entries of the tables loaded together. Loads that do not wait for each other overlap; a CPU has some
+/// ten to twenty of them under way.
+pub(super) const BATCH_UNITS: u32 = 64;
 
 /// The writers: each has its own open superblock, so that moved (cold) data does not mix with new
 /// data.
@@ -186,6 +189,13 @@ impl Translation {
             return;
         }
         std::hint::black_box(units.fold(0, |all, unit| all ^ self.physical_of.get(unit)));
+    }
+
+    /// Loads what writing these units will change. As [`Translation::prefetch`].
+    pub(super) fn prefetch_written(&self, units: &[u32]) {
+        self.prefetch(units.iter().copied());
+        let places = units.iter().map(|&unit| self.physical_of.get(unit)).filter(|&place| place != NONE);
+        std::hint::black_box(places.fold(0, |all, place| all ^ self.logical_of.get(place)));
     }
 
     /// The unit at a place, or [`NONE`].
