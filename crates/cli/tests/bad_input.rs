@@ -360,6 +360,29 @@ fn judged_cells_say_what_they_do_not_have() {
     refused(&["test", "--seeds", "1,2"], 2, &["--scenario"]);
 }
 
+/// The initial state of this drive takes minutes; the limit is of processor time.
+#[test]
+fn what_is_refused_or_only_planned_is_so_before_a_drive_is_overwritten() {
+    let aged = "model:ssd,precondition=random,random_mult=100";
+    let plans: [(&[&str], i32); 6] = [
+        (&["-s", "noop", "-s", "wfq", "--dry-run"], 0),
+        (&["-s", "noop", "-s", "wfqq"], 2),
+        (&["--host", "engine", "--dry-run"], 0),
+        (&["--scenario", "everyday", "--dry-run"], 0),
+        (&["--scenario", "everyday", "--cells", "floppy"], 2),
+        (&["--scenario", "isolation", "--dry-run"], 0),
+    ];
+    for (arguments, code) in plans {
+        let directory = tempfile::tempdir().expect("a directory");
+        let command = program::command(directory.path(), &[&["test", aged], arguments].concat());
+        let mut limited = std::process::Command::new("bash");
+        limited.args(["-c", "ulimit -t 20; exec \"$@\"", "bash"]).arg(command.get_program()).args(command.get_args());
+        limited.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        let said = limited.current_dir(directory.path()).output().expect("bash");
+        assert_eq!(said.status.code(), Some(code), "{arguments:?}: {said:?}");
+    }
+}
+
 #[test]
 fn a_mistake_in_a_scenario_of_cells_is_reported_with_its_line() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -76,12 +76,12 @@ impl Host for Simulator {
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
-        let (policy, prepared) = prepare(experiment, self)?;
+        let (policy, prepared) = prepare(experiment, self, &model(experiment)?.as_new())?;
         prepared.with_policy(policy, experiment).map(|_| ())
     }
 
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
-        let (policy, prepared) = prepare(experiment, self)?;
+        let (policy, prepared) = prepare(experiment, self, &model(experiment)?)?;
         policy.into_visitor(Start { prepared, experiment, clock: self.clock, progress })
     }
 }
@@ -114,12 +114,20 @@ pub(crate) struct PreparedRun {
     info: DeviceInfo,
 }
 
-/// The settings of an experiment's policy, and everything else that its run needs.
-pub(crate) fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, PreparedRun), Refusal> {
+/// The model of the experiment's device.
+pub(crate) fn model(experiment: &Experiment) -> Result<Model, Refusal> {
+    Model::parse(&experiment.target)
+        .map_err(|error| Refusal::usage(error.to_string(), "all models and parameters: hoistway list devices"))
+}
+
+/// The settings of an experiment's policy, and everything else that its run needs, on a device of this model.
+pub(crate) fn prepare(
+    experiment: &Experiment,
+    simulator: &Simulator,
+    model: &Model,
+) -> Result<(Any, PreparedRun), Refusal> {
     experiment.check()?;
     let scheduler = Scheduler::resolve(&experiment.scheduler)?;
-    let model = Model::parse(&experiment.target)
-        .map_err(|error| Refusal::usage(error.to_string(), "all models and parameters: hoistway list devices"))?;
     let device = model.build(experiment.run_seed(), "dev0");
     let info = device.info().clone();
     let groups = GroupPlan::of(experiment);

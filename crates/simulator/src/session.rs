@@ -19,7 +19,7 @@ use hoistway_experiment::{Experiment, Histogram, Measurement, Refusal, RunError,
 use hoistway_workload::{Issuer, Job};
 
 use crate::Simulator;
-use crate::host::{Prepared, check_violations, explained, measure, prepare};
+use crate::host::{Prepared, check_violations, explained, measure, model, prepare};
 use crate::processes::Successor;
 use crate::run::{Snapshot, Stuck};
 use dispatches::Record;
@@ -83,7 +83,7 @@ impl Session {
             let what = "a session has neither limiters nor planned changes of weights";
             return Err(Refusal::usage(what, "run it as a test, or leave them out"));
         }
-        let (policy, mut prepared) = prepare(experiment, &Simulator::default())?;
+        let (policy, mut prepared) = prepare(experiment, &Simulator::default(), &model(experiment)?)?;
         prepared.settings.bios = BIOS;
         for &group in resting {
             prepared.processes.threads_of(group).for_each(|thread| prepared.processes.rest_at_start(thread));

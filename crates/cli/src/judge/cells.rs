@@ -2,7 +2,7 @@
 //! tenants.
 
 use hoistway_block::Nanos;
-use hoistway_device::{Device, Model};
+use hoistway_device::Model;
 use hoistway_experiment::{Group, Machine};
 use hoistway_workload::job::Job;
 
@@ -112,7 +112,7 @@ impl Maker<'_> {
         let model = Model::parse(&target).map_err(|wrong| {
             Error::usage(wrong.to_string(), "all models and parameters: hoistway list devices").at(target.clone())
         })?;
-        let info = model.build(1, "dev0").info().clone();
+        let info = model.info();
         Ok(Place { name, target, is_rotational: info.rotational, queue_depth: count(info.total_depth()) })
     }
 

@@ -20,6 +20,7 @@ use crate::delay::{Delay, DelayParameters};
 use crate::disk::{Arms, Disk};
 use crate::fault::{FaultParameters, Faulty};
 use crate::flash::Flash;
+use crate::interface::{Device, DeviceInfo};
 use crate::limit::{Limit, LimitParameters};
 use crate::null::Null;
 use crate::parameter::{DELAY, FAULT, LIMIT, Parameter, Unit};
@@ -121,6 +122,22 @@ impl Model {
         self
     }
 
+    /// The model of a drive that nothing was written to: the same otherwise. It is built at once, whereas the state after
+    /// random overwrites takes seconds.
+    #[must_use]
+    pub fn as_new(&self) -> Self {
+        let mut model = self.clone();
+        if let Kind::Flash(parameters) = &mut model.kind {
+            parameters.history.precondition = 0;
+        }
+        model
+    }
+
+    /// What a host needs to know of the device before it is built.
+    pub fn info(&self) -> DeviceInfo {
+        self.as_new().build(0, "").info().clone()
+    }
+
     /// Builds the device. Its random numbers come from the stream of `path` (`"dev0"`) under the
     /// model's own seed if it has one, else under `run_seed`.
     pub fn build(&self, run_seed: u64, path: &str) -> AnyDevice {
@@ -210,7 +227,15 @@ fn is_named(prefix: &str, parameter: &Parameter, key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interface::Device;
+
+    #[test]
+    fn what_is_known_before_a_device_is_built_holds_of_it() {
+        let spellings =
+            ["hdd,qd=4", "raid5x12", "null,latency_us=10", "ssd,precondition=random,random_mult=0.1,sim_mib=64"];
+        for model in spellings.map(|text| Model::parse(text).unwrap()) {
+            assert_eq!(model.info(), *model.build(1, "dev0").info(), "{}", model.name());
+        }
+    }
 
     #[test]
     fn overrides_reach_the_device() {

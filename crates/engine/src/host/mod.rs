@@ -248,8 +248,7 @@ fn volume_settings(experiment: &Experiment, is_read_only: bool) -> Result<Volume
 
 fn check_depth(experiment: &Experiment, volume: &OpenVolume) -> Result<(), Refusal> {
     let (Some(depth), Some(model)) = (experiment.device_depth, &volume.model) else { return Ok(()) };
-    let device = model.build(experiment.run_seed(), "dev0");
-    let most = hoistway_device::Device::info(&device).total_depth();
+    let most = model.info().total_depth();
     if depth as usize <= most {
         return Ok(());
     }
