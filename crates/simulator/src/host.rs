@@ -43,6 +43,15 @@ pub struct Simulator {
     costs: Option<HostCosts>,
     logs: bool,
     clock: Option<fn() -> Nanos>,
+    /// The last device whose initial state takes seconds to compute, as it is before its run.
+    overwritten: Option<Overwritten>,
+}
+
+#[derive(Clone, Debug)]
+struct Overwritten {
+    model: Model,
+    run_seed: u64,
+    device: AnyDevice,
 }
 
 impl Simulator {
@@ -57,6 +66,16 @@ impl Simulator {
     #[must_use]
     pub fn logging(self) -> Self {
         Self { logs: true, ..self }
+    }
+
+    /// The device of a run. Repetitions compare schedulers on the same initial state, so the last one is kept.
+    fn device(&mut self, model: &Model, run_seed: u64) -> AnyDevice {
+        if !model.is_overwritten() {
+            return model.build(run_seed, "dev0");
+        }
+        let kept = self.overwritten.take().filter(|kept| kept.model == *model && kept.run_seed == run_seed);
+        let build = || Overwritten { model: model.clone(), run_seed, device: model.build(run_seed, "dev0") };
+        self.overwritten.insert(kept.unwrap_or_else(build)).device.clone()
     }
 
     fn costs_of(&self, machine: &Machine) -> HostCosts {
@@ -76,12 +95,14 @@ impl Host for Simulator {
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
-        let (policy, prepared) = prepare(experiment, self, &model(experiment)?.as_new())?;
+        let device = model(experiment)?.as_new().build(experiment.run_seed(), "dev0");
+        let (policy, prepared) = prepare(experiment, self, device)?;
         prepared.with_policy(policy, experiment).map(|_| ())
     }
 
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
-        let (policy, prepared) = prepare(experiment, self, &model(experiment)?)?;
+        let device = self.device(&model(experiment)?, experiment.run_seed());
+        let (policy, prepared) = prepare(experiment, self, device)?;
         policy.into_visitor(Start { prepared, experiment, clock: self.clock, progress })
     }
 }
@@ -114,21 +135,20 @@ pub(crate) struct PreparedRun {
     info: DeviceInfo,
 }
 
-/// The model of the experiment's device.
+/// The model of the device of an experiment that is possible elsewise.
 pub(crate) fn model(experiment: &Experiment) -> Result<Model, Refusal> {
+    experiment.check()?;
     Model::parse(&experiment.target)
         .map_err(|error| Refusal::usage(error.to_string(), "all models and parameters: hoistway list devices"))
 }
 
-/// The settings of an experiment's policy, and everything else that its run needs, on a device of this model.
+/// The settings of an experiment's policy, and everything else that its run needs, on this device.
 pub(crate) fn prepare(
     experiment: &Experiment,
     simulator: &Simulator,
-    model: &Model,
+    device: AnyDevice,
 ) -> Result<(Any, PreparedRun), Refusal> {
-    experiment.check()?;
     let scheduler = Scheduler::resolve(&experiment.scheduler)?;
-    let device = model.build(experiment.run_seed(), "dev0");
     let info = device.info().clone();
     let groups = GroupPlan::of(experiment);
     let processors = processors(experiment, simulator, &info, &scheduler)?;

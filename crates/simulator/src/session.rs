@@ -83,7 +83,8 @@ impl Session {
             let what = "a session has neither limiters nor planned changes of weights";
             return Err(Refusal::usage(what, "run it as a test, or leave them out"));
         }
-        let (policy, mut prepared) = prepare(experiment, &Simulator::default(), &model(experiment)?)?;
+        let device = model(experiment)?.build(experiment.run_seed(), "dev0");
+        let (policy, mut prepared) = prepare(experiment, &Simulator::default(), device)?;
         prepared.settings.bios = BIOS;
         for &group in resting {
             prepared.processes.threads_of(group).for_each(|thread| prepared.processes.rest_at_start(thread));

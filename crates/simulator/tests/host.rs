@@ -3,7 +3,7 @@
 mod experiments;
 
 use experiments::{MS, buffered_stream, experiment, log_of, random_reads, run, run_with};
-use hoistway_experiment::{Experiment, Host, RunError};
+use hoistway_experiment::{Experiment, Host, RunError, Unattended};
 use hoistway_simulator::{HostCosts, Simulator};
 use hoistway_workload::job::{Amount, Mix};
 
@@ -17,6 +17,23 @@ fn refusal(experiment: &Experiment) -> String {
 fn the_log_with_the_hosts_costs_is_that_of_every_build() {
     let question = experiment("ssd,t_read_jitter_us=20", "noop", vec![("a", 100, random_reads(16))]);
     assert_eq!(log_of(&run(&question)), "cbe392cc9fca80e6");
+}
+
+/// Also after a run that has changed the device, and after one with another seed.
+#[test]
+fn runs_after_each_other_are_those_of_new_simulators() {
+    let mut host = Simulator::default().logging();
+    let writes = random_reads(16).with(|job| job.shape.mix = Mix::Write);
+    for (scheduler, set) in [("noop", 1), ("wfq", 1), ("noop", 2), ("noop", 1)] {
+        let mut question =
+            experiment("ssd,precondition=random,sim_mib=64", scheduler, vec![("a", 100, writes.clone())]);
+        question.set = set;
+        assert_eq!(
+            log_of(&host.run(&question, &mut Unattended).unwrap()),
+            log_of(&run(&question)),
+            "{scheduler} {set}"
+        );
+    }
 }
 
 #[test]

@@ -130,6 +130,13 @@ pub struct FlashHistory {
     pub random_mult_millionths: u64,
 }
 
+impl FlashHistory {
+    /// Whether the initial state is that after random overwrites.
+    pub(crate) fn is_overwritten(&self) -> bool {
+        PRECONDITIONS.get(usize::try_from(self.precondition).unwrap_or(usize::MAX)) == Some(&"random")
+    }
+}
+
 impl Default for FlashParameters {
     /// A SATA-II MLC SSD of 2010: 270 MB/s, depth 31.
     fn default() -> Self {

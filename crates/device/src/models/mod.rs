@@ -122,8 +122,12 @@ impl Model {
         self
     }
 
-    /// The model of a drive that nothing was written to: the same otherwise. It is built at once, whereas the state after
-    /// random overwrites takes seconds.
+    /// Whether it begins with random overwrites, a state that takes seconds to compute.
+    pub fn is_overwritten(&self) -> bool {
+        matches!(&self.kind, Kind::Flash(parameters) if parameters.history.is_overwritten())
+    }
+
+    /// The model of a drive that nothing was written to: the same otherwise. It is built at once.
     #[must_use]
     pub fn as_new(&self) -> Self {
         let mut model = self.clone();
