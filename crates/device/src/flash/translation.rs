@@ -14,8 +14,8 @@ use super::layout::Layout;
 
 /// No unit, or no place.
 pub(super) const NONE: u32 = u32::MAX;
-/// So many units have their entries of the tables loaded together. Loads that do not wait for each other overlap; a CPU has some
-/// ten to twenty of them under way.
+/// Units whose entries of the tables are loaded together. Loads that do not wait for each other overlap; a CPU has some ten to
+/// twenty of them under way.
 pub(super) const BATCH_UNITS: u32 = 64;
 
 /// The writers: each has its own open superblock, so that moved (cold) data does not mix with new
