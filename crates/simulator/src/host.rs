@@ -43,7 +43,8 @@ pub struct Simulator {
     costs: Option<HostCosts>,
     logs: bool,
     clock: Option<fn() -> Nanos>,
-    /// The last device whose initial state takes seconds to compute, as it is before its run.
+    /// The last device that began with random overwrites, as it was built. Building takes seconds, so the next run with the same
+    /// model and seed gets a copy.
     overwritten: Option<Overwritten>,
 }
 
@@ -68,7 +69,7 @@ impl Simulator {
         Self { logs: true, ..self }
     }
 
-    /// The device of a run. Repetitions compare schedulers on the same initial state, so the last one is kept.
+    /// Builds the device of a run. The schedulers of a repetition have the same model and seed.
     fn device(&mut self, model: &Model, run_seed: u64) -> AnyDevice {
         if !model.is_overwritten() {
             return model.build(run_seed, "dev0");
@@ -135,7 +136,7 @@ pub(crate) struct PreparedRun {
     info: DeviceInfo,
 }
 
-/// The model of the device of an experiment that is possible elsewise.
+/// Checks the experiment, and reads the model of its device.
 pub(crate) fn model(experiment: &Experiment) -> Result<Model, Refusal> {
     experiment.check()?;
     Model::parse(&experiment.target)

@@ -14,8 +14,8 @@ use super::layout::Layout;
 
 /// No unit, or no place.
 pub(super) const NONE: u32 = u32::MAX;
-/// Units whose entries of the tables are loaded together. Loads that do not wait for each other overlap; a CPU has some ten to
-/// twenty of them under way.
+/// The number of units whose table entries are loaded before the first is used. A CPU loads ten to twenty cache lines at the same
+/// time, so a batch waits for memory a few times instead of once per unit.
 pub(super) const BATCH_UNITS: u32 = 64;
 
 /// The writers: each has its own open superblock, so that moved (cold) data does not mix with new
@@ -191,7 +191,7 @@ impl Translation {
         std::hint::black_box(units.fold(0, |all, unit| all ^ self.physical_of.get(unit)));
     }
 
-    /// Loads what writing these units will change. As [`Translation::prefetch`].
+    /// Loads the table entries that writing these units will change into the CPU's cache, as [`Translation::prefetch`] does.
     pub(super) fn prefetch_written(&self, units: &[u32]) {
         self.prefetch(units.iter().copied());
         let places = units.iter().map(|&unit| self.physical_of.get(unit)).filter(|&place| place != NONE);

@@ -127,7 +127,7 @@ impl Model {
         matches!(&self.kind, Kind::Flash(parameters) if parameters.history.is_overwritten())
     }
 
-    /// The model of a drive that nothing was written to: the same otherwise. It is built at once.
+    /// The same model without its initial data: nothing has been written to it, so it is built at once.
     #[must_use]
     pub fn as_new(&self) -> Self {
         let mut model = self.clone();

@@ -63,7 +63,7 @@ pub struct Map {
     boot: Boot,
     /// Bits that some slot has that counts as long as the machine runs.
     own: Vec<u64>,
-    /// Blocks whose data has been written to the file, and whose bits in the bitmap have not.
+    /// Blocks whose data is in the file but whose bits in the bitmap are not written yet.
     written: Vec<u64>,
     /// Bits that a sealed slot has.
     sealed: Vec<u64>,

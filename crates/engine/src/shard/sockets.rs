@@ -22,7 +22,7 @@ pub(super) struct Sockets {
     /// That may receive more when what they have received is copied.
     emptied: Vec<u32>,
     payloads: Vec<PayloadCopy>,
-    /// When the first of them could have stalled.
+    /// The time of the next check for stalled clients.
     stall_check_at_ns: Option<Nanos>,
 }
 
@@ -169,18 +169,18 @@ impl Sockets {
         }
         Some(index)
     }
-    /// One of them can have stalled at a time.
+    /// Schedules a check for stalled clients at `at_ns`, unless an earlier one is scheduled.
     #[inline]
     pub(super) fn expect_stall(&mut self, at_ns: Nanos) {
         self.stall_check_at_ns = Some(self.stall_check_at_ns.map_or(at_ns, |earlier| earlier.min(at_ns)));
     }
 
-    /// When they are to be checked for stalls.
+    /// The time of the next check for stalled clients.
     pub(super) fn stall_check_at_ns(&self) -> Option<Nanos> {
         self.stall_check_at_ns
     }
 
-    /// Whether they are to be checked for stalls now; then no other check is expected.
+    /// Whether the check for stalled clients is due; if so, it is no longer scheduled.
     #[inline]
     pub(super) fn take_stall_check(&mut self, now: Nanos) -> bool {
         self.stall_check_at_ns.take_if(|at| time::is_due(now, *at)).is_some()
